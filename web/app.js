@@ -5,10 +5,10 @@ import { hasUnsent } from "./components/compose.js";
 import { closeMenu } from "./components/menu.js";
 import { lineChanged, messageOf } from "./components/states.js";
 import { Shell } from "./components/shell.js";
+import { Choices } from "./choices.js";
 import { button, h, setText } from "./dom.js";
 import { forgetDrafts } from "./drafts.js";
 import { Emitter } from "./emitter.js";
-import { Favourites } from "./favourites.js";
 import { request, signIn, signUp } from "./api.js";
 import { isDevelopment } from "./development.js";
 import { Client } from "./feedline/client.js";
@@ -64,6 +64,8 @@ export class App {
   /** The view Home; the language and the user are those with which it was made. */
   home = null;
   favourites = null;
+  /** The posts that the user passed on. */
+  reposts = null;
   /** Pushes to this browser. */
   push = null;
   /** Conversations that were muted (or no longer) here: post → whether, ahead of what pages say. */
@@ -154,7 +156,7 @@ export class App {
     this.crowd?.stop();
     this.line?.close();
     this.client?.close();
-    this.client = this.line = this.tap = this.favourites = this.push = null;
+    this.client = this.line = this.tap = this.favourites = this.reposts = this.push = null;
     clearSession(this.session);
     this.session = this.home = this.crowd = this.banner = null;
     this.router.go(paths.gate("sign-in"), { replace: true });
@@ -268,7 +270,11 @@ export class App {
     this.mutings.clear();
     this.line = new Line(client);
     const rpc = (method, params) => client.connection.rpc(method, params);
-    this.favourites = new Favourites(rpc, (error) => this.toast(messageOf(error)));
+    const failed = (error) => this.toast(messageOf(error));
+    const favour = (wanted, { id }) => rpc(`favourites.${wanted ? "add" : "remove"}`, { type: "post", id: String(id) });
+    this.favourites = new Choices("favourited", favour, failed);
+    const passOn = (wanted, { id }) => rpc(`posts.${wanted ? "" : "un"}repost`, { id });
+    this.reposts = new Choices("reposted", passOn, failed);
     this.push = new Push(this);
     client.people.add({ [session.user]: this.me() });
     client.connection.on("state", (state) => {
@@ -280,6 +286,11 @@ export class App {
     });
     client.notifications.on("change", () => client === this.client && this.setBadge());
     client.open();
+    // Posts do not say that the user reposted them.
+    rpc("users.posts", { id: user, only: "reposts", limit: 100 }).then(
+      ({ items }) => client === this.client && this.reposts.note(items.map(({ repost }) => repost.id)),
+      () => {},
+    );
     rpc("users.get", { id: session.user }).then(
       (profile) => client === this.client && this.setProfile(profile),
       () => {},

@@ -22,6 +22,7 @@ export class PostPages extends Pages {
       likes.on("change", (id) => this.#patch(id, {})),
       likes.on("settled", ({ id, liked, likes: number }) => this.#patch(id, { liked, likes: number })),
       app.favourites.on(() => this.changed()),
+      app.reposts.on(() => this.changed()),
       app.client.connection.on("state", ({ name }) => name === "live" && this.#refreshLikes()),
     );
     this.start();

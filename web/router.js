@@ -27,7 +27,7 @@ const part = encodeURIComponent;
 /** The addresses of the views. */
 export const paths = {
   home: () => `${BASE}/`,
-  post: (id, comment) => `${BASE}/post/${id}${comment ? `?comment=${comment}` : ""}`,
+  post: (id, comment, part = "") => `${BASE}/post/${id}${part && `/${part}`}${comment ? `?comment=${comment}` : ""}`,
   user: (id, tab) => `${BASE}/user/${part(id)}${tab ? `/${tab}` : ""}`,
   topic: (name) => `${BASE}/topic/${part(name)}`,
   topics: () => `${BASE}/topics`,
@@ -49,6 +49,7 @@ export function parse(location) {
   if (name === "" && params.length === 0) return { name: "home", params: {} };
   if (name === "post" && params.length === 1 && /^\d{1,16}$/.test(params[0]))
     return { name, params: { id: Number(params[0]), comment: Number(query.get("comment")) || null } };
+  if (name === "post" && params[1] === "quotes") return { name: "quotes", params: { id: Number(params[0]) } };
   if (name === "user" && params.length >= 1 && params.length <= 2)
     return { name, params: { id: params[0], tab: params[1] ?? "posts" } };
   if (name === "topic" && params.length === 1) return { name, params: { name: params[0] } };

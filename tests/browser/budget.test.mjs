@@ -9,7 +9,7 @@ import { go, live, signIn, stage } from "./people.mjs";
 
 /** The limit for the script and style up to Home, in each language, and for those of all views. */
 const MAX_BYTES = 54_000;
-const MAX_BYTES_OF_ALL = 90_000;
+const MAX_BYTES_OF_ALL = 94_000;
 const FIRST_PAINT_MS = 500;
 const COLD_STARTS = 5;
 /** The limit of the cumulative layout shift at start. Browsers rate values up to 0.1 as good. */

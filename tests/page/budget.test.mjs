@@ -36,6 +36,7 @@ const COMPOSED = [
   "push.state.",
   "push.problem.",
   "push.kind.",
+  "quote.",
 ];
 
 async function files(...endings) {

@@ -4,6 +4,7 @@ import { button, h } from "../dom.js";
 import { draftAt, keepDraft } from "../drafts.js";
 import { newKey } from "../feedline/timeline.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { isBlank, written } from "../text.js";
 import { avatar } from "./avatar.js";
 import { MentionCompletion } from "./completion.js";
@@ -51,7 +52,7 @@ export class CommentForm {
     const send = h("button", {
       class: "button primary",
       type: "submit",
-      text: t("comment.send"),
+      text: tm("comment.send"),
       data: { testid: replyTo ? "reply-submit" : "comment-submit" },
     });
     const completion = new MentionCompletion(this.#text, (q) =>
@@ -61,7 +62,7 @@ export class CommentForm {
       "div",
       { class: "reply-foot" },
       limit.element,
-      cancel && button({ class: "button", text: t("cancel"), onclick: giveUp }),
+      cancel && button({ class: "button", text: tm("cancel"), onclick: giveUp }),
       send,
     );
     this.element = h(

@@ -4,6 +4,7 @@ import { bidi, h } from "../dom.js";
 import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { paths } from "../router.js";
 import { avatarLink } from "./avatar.js";
 import { fillText } from "./text.js";
@@ -31,7 +32,7 @@ export function commentRow(app, comment) {
   );
   return h(
     "article",
-    { class: "post", "aria-label": t("comment.by", { name: person.name }) },
+    { class: "post", "aria-label": tm("comment.by", { name: person.name }) },
     avatarLink(person),
     h("div", { class: "post-main" }, head, text, thread),
   );

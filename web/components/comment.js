@@ -4,6 +4,7 @@ import { arrange, button, h, setText, show } from "../dom.js";
 import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { paths } from "../router.js";
 import { avatarLink } from "./avatar.js";
 import { CommentForm, isReplyBegun } from "./comment-form.js";
@@ -161,13 +162,13 @@ export class CommentCard {
     const { author, text, created_at: at } = this.#comment;
     this.#showExpand();
     if (!author) {
-      this.element.setAttribute("aria-label", t("comment.deleted"));
+      this.element.setAttribute("aria-label", tm("comment.deleted"));
       this.element.replaceChildren(
         h("span", { class: "avatar" }),
         h(
           "div",
           { class: "post-main" },
-          h("p", { class: "comment-note", text: t("comment.deleted") }),
+          h("p", { class: "comment-note", text: tm("comment.deleted") }),
           this.#replies,
           this.#expand,
         ),
@@ -195,7 +196,7 @@ export class CommentCard {
     );
     show(this.#answer, this.#thread.mayReply);
     const actions = h("div", { class: "actions" }, this.#like.element, this.#answer, this.#menu());
-    this.element.setAttribute("aria-label", t("comment.by", { name: person.name }));
+    this.element.setAttribute("aria-label", tm("comment.by", { name: person.name }));
     this.element.replaceChildren(
       avatarLink(person),
       h(
@@ -237,19 +238,19 @@ export class CommentCard {
       connection.rpc("comments.delete", { id }).catch((error) => this.#app.toast(messageOf(error)));
     return [
       mayEdit && {
-        label: t("post.edit"),
+        label: tm("post.edit"),
         testid: "edit-comment",
-        run: () => editDialog(t("comment.edit"), text, edit),
+        run: () => editDialog(tm("comment.edit"), text, edit),
       },
       {
         label: t("likers"),
         testid: "comment-likers",
-        run: () => peopleDialog(this.#app, t("likers"), "comments.likers", { id }, t("likers.empty")),
+        run: () => peopleDialog(this.#app, t("likers"), "comments.likers", { id }, tm("likers.empty")),
       },
       author !== me && reportItem(this.#app, { comment: id }),
       (author === me || this.#thread.author === me) && {
-        label: t("comment.delete"),
-        confirm: t("post.delete.sure"),
+        label: tm("comment.delete"),
+        confirm: tm("post.delete.sure"),
         danger: true,
         testid: "delete-comment",
         run: remove,
@@ -287,7 +288,7 @@ export class CommentCard {
   #showExpand() {
     const hidden = Math.max(0, this.#comment.replies - this.#replies.childElementCount);
     show(this.#expand, this.#cursor !== null && hidden > 0);
-    setText(this.#expand, t("comment.replies", { n: hidden }));
+    setText(this.#expand, tm("comment.replies", { n: hidden }));
   }
 
   async #more() {

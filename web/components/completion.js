@@ -1,7 +1,7 @@
 // Completion of @mentions: a listbox below the field, chosen with arrows and Enter.
 
 import { h } from "../dom.js";
-import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { mentionBegun } from "../text.js";
 import { personRow } from "./person.js";
 
@@ -27,7 +27,7 @@ export class MentionCompletion {
       class: "completion card",
       role: "listbox",
       id,
-      "aria-label": t("mention.list"),
+      "aria-label": tm("mention.list"),
       hidden: true,
       data: { testid: "completion" },
     });

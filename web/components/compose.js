@@ -8,6 +8,7 @@ import { isBlank, written } from "../text.js";
 import { AudiencePicker, PolicyPicker } from "./audience.js";
 import { avatar } from "./avatar.js";
 import { MediaField, PlaceField } from "./extras.js";
+import { quoteCard } from "./quote.js";
 import { TextLimit } from "./text-limit.js";
 
 /** The form at a place, "home" or "dialog". `sent()` is called after the post was handed to the timeline. */
@@ -28,6 +29,9 @@ export class Compose {
   #place = new PlaceField();
   #audience;
   #policy;
+  /** What the post quotes, `{id, state, post}` or null, and its card. */
+  #quote = null;
+  #quoted = h("div", { class: "quoting" });
   /** The list of people to mention, once it is needed: null while it is loaded. */
   #completion = h("div");
   element;
@@ -64,6 +68,7 @@ export class Compose {
       this.#completion,
       this.#media.element,
       this.#place.element,
+      this.#quoted,
       this.#error,
       foot,
     );
@@ -93,7 +98,7 @@ export class Compose {
 
   /** Whether nothing was written or attached. */
   get isEmpty() {
-    return isBlank(this.#text.value) && this.#media.value.length === 0 && !this.#place.value;
+    return isBlank(this.#text.value) && this.#media.value.length === 0 && !this.#place.value && !this.#quote;
   }
 
   focus() {
@@ -112,7 +117,25 @@ export class Compose {
     this.focus();
   }
 
-  #fill({ text = "", media = [], location = null, visibility = "public", comment_policy: policy }) {
+  /** Quotes a post: `{id, state, post}`, or null for none. */
+  set quote(quote) {
+    this.#showQuote(quote);
+    this.#keep();
+  }
+
+  #showQuote(quote) {
+    this.#quote = quote;
+    const remove = () => {
+      this.quote = null;
+      this.focus();
+    };
+    const label = { class: "icon-button", "aria-label": t("quote.remove"), title: t("quote.remove") };
+    const closer = () => button({ ...label, data: { testid: "quote-remove" }, onclick: remove }, icon("close"));
+    this.#quoted.replaceChildren(...(quote ? [quoteCard(this.#app, quote), closer()] : []));
+  }
+
+  #fill({ text = "", media = [], location = null, visibility = "public", comment_policy: policy, quote = null }) {
+    this.#showQuote(quote);
     this.#text.value = text;
     this.#media.set(media);
     this.#place.set(location);
@@ -123,7 +146,8 @@ export class Compose {
 
   get #draft() {
     const [media, location, visibility] = [this.#media.value, this.#place.value, this.#audience.value];
-    return { text: this.#text.value, media, location, visibility, comment_policy: this.#policy.value };
+    const more = { comment_policy: this.#policy.value, quote: this.#quote };
+    return { text: this.#text.value, media, location, visibility, ...more };
   }
 
   /** A click may end the session. */
@@ -161,7 +185,8 @@ export class Compose {
     const problem = this.#problem(draft);
     this.#error.textContent = problem;
     if (problem !== "") return this.#text.focus();
-    this.#app.client.timeline.post(compact(draft));
+    const { timeline } = this.#app.client;
+    timeline.post(compact(draft), undefined, undefined, draft.quote?.post);
     this.restore({ visibility: draft.visibility });
     this.#sent();
   }
@@ -175,9 +200,10 @@ export class Compose {
 }
 
 /** Leaves out what was not filled in. */
-function compact({ text, media, location, visibility, comment_policy }) {
+function compact({ text, media, location, visibility, comment_policy, quote }) {
   const policy = comment_policy !== "everyone" && { comment_policy };
-  return { text, visibility, ...policy, ...(media.length > 0 && { media }), ...(location && { location }) };
+  const more = { ...(media.length > 0 && { media }), ...(location && { location }), ...(quote && { quote: quote.id }) };
+  return { text, visibility, ...policy, ...more };
 }
 
 /** Whether a post was begun in the dialog. */

@@ -5,6 +5,7 @@ import { newKey } from "../feedline/timeline.js";
 import { addLayer } from "../layers.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { messageOf } from "./states.js";
 
 /** Opens a dialog; it leaves the document when it closes. Returns `{element, close}`. */
@@ -38,7 +39,7 @@ export function openDialog(title, body, { bare = false, sheet = false, testid, o
 export function confirmDialog(title, text, action, run, field = null) {
   const error = h("p", { class: "error", role: "alert", data: { testid: "confirm-error" } });
   const yes = h("button", { class: "button danger", type: "submit", data: { testid: "confirm" }, text: action });
-  const no = button({ class: "button", text: t("cancel"), onclick: () => dialog.close() });
+  const no = button({ class: "button", text: tm("cancel"), onclick: () => dialog.close() });
   const foot = h("div", { class: "dialog-foot" }, no, yes);
   const body = h("form", { class: "form", novalidate: true }, h("p", { text }), field, error, foot);
   const dialog = openDialog(title, body, { sheet: true });

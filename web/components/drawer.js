@@ -2,6 +2,7 @@
 
 import { button, h, setText } from "../dom.js";
 import { locale, t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { lineButtons } from "./line-buttons.js";
 import { lineNote, lineWord, Sparkline } from "./line-card.js";
 
@@ -24,7 +25,7 @@ export class Drawer {
     role: "log",
     "aria-live": "off",
     tabindex: 0,
-    "aria-label": t("curtain.frames"),
+    "aria-label": tm("curtain.frames"),
     data: { testid: "frames" },
   });
   #toggle = button({ class: "button", data: { testid: "toggle-online" }, onclick: () => this.#toggleOnline() });
@@ -104,9 +105,9 @@ export class Drawer {
     if (this.#paused) return;
     const { offset = 0, epoch = "–" } = tap.positions.get(`timeline:${client.user}`) ?? {};
     const values = { offset, epoch, in: tap.framesIn, out: tap.framesOut, n: line.recoveries };
-    setText(this.#summary, t("curtain.summary", values));
+    setText(this.#summary, tm("curtain.summary", values));
     const last = tap.latencies.at(-1);
-    setText(this.#latency, last ? t("curtain.latency", { ms: Math.round(last.ms) }) : t("curtain.no-latency"));
+    setText(this.#latency, last ? tm("curtain.latency", { ms: Math.round(last.ms) }) : tm("curtain.no-latency"));
     this.#plot.update(tap.latencies);
     this.#list.replaceChildren(...tap.entries.slice(-SHOWN).reverse().map(row));
   }

@@ -1,7 +1,7 @@
 // A dialog that changes the text of a post or a comment.
 
 import { h } from "../dom.js";
-import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { written } from "../text.js";
 import { openDialog } from "./dialog.js";
 import { messageOf } from "./states.js";
@@ -22,7 +22,7 @@ export function editDialog(title, text, save, extra = null) {
   const submit = h("button", {
     class: "button primary",
     type: "submit",
-    text: t("save"),
+    text: tm("save"),
     data: { testid: "edit-submit" },
   });
   const foot = h("div", { class: "dialog-foot" }, extra, limit.element, submit);

@@ -77,6 +77,7 @@ export class Feed {
       timeline.on("change", () => this.#schedule()),
       app.client.people.on("change", () => this.#schedule()),
       app.favourites.on(() => this.#schedule()),
+      app.reposts.on(() => this.#schedule()),
       app.client.likes.on("change", () => this.#schedule()),
       app.relations.on((id, verb) => this.#related(id, verb)),
     ];

@@ -3,6 +3,7 @@
 import { button, h, setText, show } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { openDialog } from "./dialog.js";
 
 /** Shows `pictures`, beginning with the one at `at`; the focus returns to `opener`. */
@@ -30,7 +31,7 @@ export function openLightbox(pictures, at, opener) {
     const broken = () => image.replaceWith(h("p", { text: `${t("media.broken")} ${url}` }));
     image.addEventListener("error", broken, { once: true });
     place.replaceChildren(image);
-    setText(element.querySelector("h2"), t("lightbox.title", { at: current + 1, of: pictures.length }));
+    setText(element.querySelector("h2"), tm("lightbox.title", { at: current + 1, of: pictures.length }));
     setText(caption, alt ?? "");
     show(caption, Boolean(alt));
   };

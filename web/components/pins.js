@@ -60,7 +60,7 @@ export class PinnedPosts {
 
   constructor(app) {
     this.#app = app;
-    const { client, favourites } = app;
+    const { client, favourites, reposts } = app;
     const refresh = () => {
       for (const [id, { post }] of this.#cards) this.#change(id, post);
     };
@@ -69,6 +69,7 @@ export class PinnedPosts {
       client.likes.on("settled", ({ id, liked, likes }) => this.#change(id, { liked, likes })),
       client.people.on("change", refresh),
       favourites.on(refresh),
+      reposts.on(refresh),
     ];
   }
 

@@ -4,6 +4,8 @@ import { remember } from "../feedline/bounded.js";
 import { t } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { PolicyPicker } from "./audience.js";
+import { tm } from "../i18n/more.js";
+import { composeDialog } from "./compose-dialog.js";
 import { editDialog } from "./edit-dialog.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
@@ -13,20 +15,47 @@ import { changeRelation, doWithUndo, muteForItem } from "./undo.js";
 
 const MAX_MUTINGS = 200;
 
-/** Opens the menu of a post. */
-export async function postMenu(app, anchor, post, timeline, person) {
+/** Opens the menu of a post; `outer` is the repost that shows it, if one does. */
+export async function postMenu(app, anchor, post, timeline, person, outer = post) {
   const own = post.author === app.session.user;
   const change = (verb) => changeRelation(app, verb, person);
   const link = {
-    label: t("post.copy"),
-    run: () => doWithUndo(app, () => copy(new URL(paths.post(post.id), location.href).href), t("post.copied")),
+    label: tm("post.copy"),
+    run: () => doWithUndo(app, () => copy(new URL(paths.post(post.id), location.href).href), tm("post.copied")),
   };
   const likers = {
     label: t("likers"),
     testid: "likers",
-    run: () => peopleDialog(app, t("likers"), "likes.list", { id: post.id }, t("likers.empty")),
+    run: () => peopleDialog(app, t("likers"), "likes.list", { id: post.id }, tm("likers.empty")),
   };
   const mute = muteItem(app, post);
+  const passed = [
+    { label: tm("quote"), testid: "quote-post", run: () => composeDialog(app, null, post) },
+    post.reposts > 0 && {
+      label: tm("reposters"),
+      testid: "reposters",
+      run: () => peopleDialog(app, tm("reposters"), "posts.reposters", { id: post.id }, tm("reposters.empty")),
+    },
+    post.quotes > 0 && {
+      label: tm("quotes"),
+      testid: "quotes",
+      run: () => app.router.go(paths.post(post.id, "", "quotes")),
+    },
+  ];
+  const { quote } = post;
+  const detach = quote?.post?.author === app.session.user && {
+    label: tm("detach"),
+    hint: tm("detach.hint"),
+    confirm: tm("detach.sure"),
+    testid: "detach",
+    run: () => doWithUndo(app, () => detachQuote(app, post, timeline), tm("detach.done")),
+  };
+  const reposter = outer !== post && outer.author !== app.session.user && app.client.people.get(outer.author);
+  const hideReposts = reposter && {
+    label: tm("reposts_off.name", { name: reposter.name }),
+    testid: "reposts_off",
+    run: () => changeRelation(app, "reposts_off", reposter),
+  };
   if (own) {
     const { id } = post;
     // Not every list is live: what was done here is shown in the one where it was done, too.
@@ -47,56 +76,71 @@ export async function postMenu(app, anchor, post, timeline, person) {
     if (!anchor.isConnected) return;
     openMenu(anchor, t("more"), [
       !post.removed && {
-        label: t("post.edit"),
+        label: tm("post.edit"),
         testid: "edit",
-        run: () => editDialog(t("post.edit"), post.text, edit, policy.element),
+        run: () => editDialog(tm("post.edit"), post.text, edit, policy.element),
       },
+      ...passed,
       pin,
       link,
       likers,
       mute,
+      detach,
+      hideReposts,
       {
-        label: t("post.delete"),
-        confirm: t("post.delete.sure"),
+        label: tm("post.delete"),
+        confirm: tm("post.delete.sure"),
         danger: true,
         testid: "delete",
-        run: () => doWithUndo(app, remove, t("post.deleted")),
+        run: () => doWithUndo(app, remove, tm("post.deleted")),
       },
     ]);
     return;
   }
   openMenu(anchor, t("more"), [
+    ...passed,
     link,
     likers,
     mute,
-    timeline === app.client.timeline && {
-      label: t("unfollow.name", { name: person.name }),
+    detach,
+    hideReposts,
+    timeline === app.client.timeline && outer === post && {
+      label: tm("unfollow.name", { name: person.name }),
       testid: "unfollow",
       run: () => change("unfollow"),
     },
     reportItem(app, { post: post.id }),
     {
-      label: t("mute.name", { name: person.name }),
+      label: tm("mute.name", { name: person.name }),
       hint: t("mute.hint"),
       testid: "mute",
       run: () => change("mute"),
     },
     muteForItem(app, anchor, person),
     {
-      label: t("hide.name", { name: person.name }),
+      label: tm("hide.name", { name: person.name }),
       hint: t("hide.hint"),
       testid: "hide",
       run: () => change("hide"),
     },
     {
-      label: t("block.name", { name: person.name }),
-      hint: t("block.hint"),
+      label: tm("block.name", { name: person.name }),
+      hint: tm("block.hint"),
       danger: true,
-      confirm: t("block.sure"),
+      confirm: tm("block.sure"),
       testid: "block",
       run: () => change("block"),
     },
   ]);
+}
+
+/** Takes the reader's own post out of a quote of it, for good. */
+async function detachQuote(app, post, timeline) {
+  await app.client.connection.rpc("quotes.detach", { id: post.id });
+  const edited = { type: "edited", post: { ...post, quote: { id: post.quote.id, state: "detached" } } };
+  for (const list of new Set([app.client.timeline, timeline])) list?.apply(edited);
+  // A thread is read again.
+  app.relations.emit(post.author, "detach");
 }
 
 /** Without a secure context, there is no clipboard: that is an error like any other. */
@@ -112,6 +156,6 @@ function muteItem(app, { id, muted = false }) {
   const done = t(isMuted ? "relation.undone" : "conversation.muted");
   const run = () => doWithUndo(app, () => set(!isMuted), done, () => set(isMuted));
   return isMuted
-    ? { label: t("conversation.unmute"), testid: "unmute-conversation", run }
-    : { label: t("conversation.mute"), hint: t("conversation.mute.hint"), testid: "mute-conversation", run };
+    ? { label: tm("conversation.unmute"), testid: "unmute-conversation", run }
+    : { label: tm("conversation.mute"), hint: tm("conversation.mute.hint"), testid: "mute-conversation", run };
 }

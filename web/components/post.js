@@ -3,13 +3,14 @@
 import { bidi, button, h, setText, show } from "../dom.js";
 import { count, timeElement } from "../format.js";
 import { icon } from "../icons.js";
-import { t } from "../i18n/index.js";
+import { t, tNodes } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { audienceName } from "./audience.js";
 import { avatarLink } from "./avatar.js";
 import { LikeControl } from "./like.js";
 import { linkCard } from "./link-card.js";
 import { mediaGrid } from "./media.js";
+import { quoteCard } from "./quote.js";
 import { messageOf, removalText } from "./states.js";
 import { fillText, showWhole } from "./text.js";
 
@@ -20,6 +21,8 @@ export class PostCard {
   #entry = null;
   #shownPerson = null;
   #favourite = null;
+  /** Says who passed it on. */
+  #passed = h("p", { class: "passed", hidden: true, data: { testid: "passed" } }, icon("repost"), h("span"));
   #head = h("header", { class: "post-head" });
   #text = h("p", { class: "text", dir: "auto", data: { testid: "post-body" } });
   #more = h("div");
@@ -27,13 +30,15 @@ export class PostCard {
   #problem = h("div", { class: "notice", hidden: true });
   #like;
   #comments;
+  #repost;
   #star;
   element;
 
   constructor(app, entry, timeline = null) {
     this.#app = app;
     this.#timeline = timeline;
-    const main = h("div", { class: "post-main" }, this.#head, this.#text, this.#more, this.#actions, this.#problem);
+    const parts = [this.#passed, this.#head, this.#text, this.#more, this.#actions, this.#problem];
+    const main = h("div", { class: "post-main" }, ...parts);
     this.element = h("article", { class: "post", tabindex: -1, data: { testid: "post" } }, main);
     this.element.addEventListener("click", (event) => this.#open(event));
     this.update(entry);
@@ -44,9 +49,11 @@ export class PostCard {
     showWhole(this.#text, this.#entry.post);
   }
 
-  /** Shows an entry; what did not change is not touched, so focus and selection stay. */
+  /** Shows an entry, of a repost the post. What did not change is not touched, so focus and selection stay. */
   update(entry) {
-    const { post } = entry;
+    const outer = entry.post;
+    const post = this.#postOf(outer);
+    entry = { ...entry, id: post.id, post, outer };
     const before = this.#entry;
     this.#entry = entry;
     const person = this.#app.client.people.get(post.author);
@@ -61,11 +68,29 @@ export class PostCard {
     }
     if (!before || before.post.text !== post.text || String(before.post.mentions) !== String(post.mentions))
       fillText(this.#text, post);
+    this.#showPassed(outer);
     const extras = ({ media, data }) => JSON.stringify([media, data]);
-    if (!before || extras(before.post) !== extras(post)) this.#showMore(post);
+    if (!before || extras(before.post) !== extras(post) || before.post.quote !== post.quote) this.#showMore(post);
     if (anew) this.#showActions(entry);
     if (entry.state === "stored") this.#showFigures(post);
     this.#showProblem(entry);
+  }
+
+  /** The post that a post shows. One's own repost says that it is reposted. */
+  #postOf({ repost, author, reposted_by: { people } = {}, ...post }) {
+    const me = this.#app.session?.user;
+    const isOwn = (repost && author === me) || people?.includes(me);
+    return { ...(repost ?? { ...post, author }), ...(isOwn && { reposted: true }) };
+  }
+
+  #showPassed({ repost, author, reposted_by: { people = [], count: others = 0 } = {} }) {
+    const first = repost ? author : people[0];
+    show(this.#passed, Boolean(first));
+    if (!first) return;
+    const name = h("a", { href: paths.user(first) }, bidi(this.#app.client.people.get(first).name));
+    const n = repost ? others : others - 1;
+    const words = h("span", {}, ...tNodes(n > 0 ? "reposted.many" : "reposted.one", { name, n }));
+    if (words.textContent !== this.#passed.lastChild.textContent) this.#passed.lastChild.replaceWith(words);
   }
 
   #showHead(post, person) {
@@ -103,13 +128,19 @@ export class PostCard {
     const { location } = post;
     const words = location && (location.name || `${location.lat.toFixed(3)}, ${location.lon.toFixed(3)}`);
     const place = words && h("span", { class: "place" }, icon("pin"), bidi(words));
-    this.#more.replaceChildren(...[media, linkCard(post.data?.link), place].filter(Boolean));
+    const quote = post.quote && quoteCard(this.#app, post.quote);
+    this.#more.replaceChildren(...[media, linkCard(post.data?.link), place, quote].filter(Boolean));
   }
 
   #showActions({ post, state }) {
     if (state !== "stored") return this.#actions.replaceChildren();
     this.#like = new LikeControl(this.#app.client.likes, post);
     this.#comments = h("span", { class: "number" });
+    this.#repost = button(
+      { class: "action repost", data: { testid: "repost" }, onclick: () => this.#toggleRepost() },
+      icon("repost"),
+      h("span", { class: "number" }),
+    );
     this.#star = button(
       {
         class: "action star",
@@ -135,7 +166,7 @@ export class PostCard {
       icon("comment"),
       this.#comments,
     );
-    this.#actions.replaceChildren(this.#like.element, thread, this.#star, more);
+    this.#actions.replaceChildren(this.#like.element, thread, this.#repost, this.#star, more);
     this.element.querySelector(".post-main > .notice[data-testid=reverted]")?.remove();
     this.#actions.after(this.#like.notice);
   }
@@ -148,15 +179,40 @@ export class PostCard {
     if (!favourites.has(post)) this.#app.toast(t("favourite.removed"), undo);
   }
 
+  #toggleRepost() {
+    const { post } = this.#entry;
+    const { reposts } = this.#app;
+    if (!this.#isOpen(post)) return this.#app.toast(t("repost.closed"));
+    reposts.toggle(post, post.reposts);
+    const wanted = reposts.has(post);
+    const undo = () => reposts.has(post) === wanted && this.#toggleRepost();
+    this.#app.toast(t(wanted ? "repost.done" : "repost.undone"), undo);
+  }
+
+  /** Whether the reader may pass it on, as far as it says so: posts for everyone, and one's own. */
+  #isOpen({ author, visibility: { not_to: exceptions } = {}, visibility }) {
+    return author === this.#app.session.user || visibility === "public" || Boolean(exceptions);
+  }
+
   async #openMenu(anchor) {
     const second = await this.#app.secondScript();
-    if (anchor.isConnected) second?.postMenu(this.#app, anchor, this.#entry.post, this.#timeline, this.#shownPerson);
+    const { post, outer } = this.#entry;
+    if (anchor.isConnected) second?.postMenu(this.#app, anchor, post, this.#timeline, this.#shownPerson, outer);
   }
 
   #showFigures(post) {
     this.#like.update(post);
     setText(this.#comments, post.comments > 0 ? count(post.comments) : "");
     this.#comments.parentElement.setAttribute("aria-label", t("comments", { n: post.comments }));
+    const { reposts } = this.#app;
+    const [isPassed, n] = [reposts.has(post), reposts.count(post, post.reposts)];
+    const isOpen = isPassed || this.#isOpen(post);
+    const label = isOpen ? `${t(isPassed ? "unrepost" : "repost")}, ${t("reposts", { n })}` : t("repost.closed");
+    setText(this.#repost.lastChild, n > 0 ? count(n) : "");
+    this.#repost.setAttribute("aria-label", label);
+    this.#repost.setAttribute("aria-pressed", String(isPassed));
+    this.#repost.setAttribute("aria-disabled", String(!isOpen));
+    this.#repost.title = isOpen ? "" : label;
     const favourite = this.#app.favourites.has(post);
     if (favourite === this.#favourite && this.#star.hasAttribute("aria-pressed")) return;
     this.#favourite = favourite;
@@ -177,7 +233,10 @@ export class PostCard {
       button({
         text: t("post.back"),
         data: { testid: "put-back" },
-        onclick: () => this.#app.restoreDraft(() => this.#timeline.discard(key)),
+        onclick: () => {
+          const { quote } = this.#entry.post;
+          this.#app.restoreDraft(() => ({ ...this.#timeline.discard(key), quote }));
+        },
       }),
     );
   }

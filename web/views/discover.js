@@ -2,6 +2,7 @@
 
 import { h, show } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { PagedList } from "../components/paged-list.js";
 import { suggestions, topics } from "../components/panels.js";
 import { personLink } from "../components/person.js";
@@ -15,8 +16,8 @@ function searchForm(app, query) {
     class: "input",
     type: "search",
     name: "q",
-    placeholder: t("search.placeholder"),
-    "aria-label": t("search.label"),
+    placeholder: tm("search.placeholder"),
+    "aria-label": tm("search.label"),
     autocapitalize: "none",
     spellcheck: "false",
     maxlength: 64,
@@ -81,7 +82,7 @@ export function exploreView(app) {
 export function topicsView(app) {
   const list = new PagedList(
     (cursor) => topics(app, 30, { cursor }),
-    () => empty(t("topics.empty"), t("topics.empty.text")),
+    () => empty(tm("topics.empty"), tm("topics.empty.text")),
     { shape: "line" },
   );
   return { title: t("topics"), ready: list.ready, element: h("div", { class: "view" }, list.element) };
@@ -100,8 +101,8 @@ export function searchView(app, { query }) {
   const list =
     query === ""
       ? null
-      : new PagedList(found, () => empty(t("search.empty"), t("search.empty.text")), { testid: "found" });
-  const hint = list ? null : h("section", { class: "card" }, empty(t("search.hint"), t("search.hint.text")));
+      : new PagedList(found, () => empty(tm("search.empty"), tm("search.empty.text")), { testid: "found" });
+  const hint = list ? null : h("section", { class: "card" }, empty(tm("search.hint"), tm("search.hint.text")));
   // What is no beginning of a topic, like a name with spaces, finds none.
   const tags = list && titled(t("topics"), async () => (await topics(app, 5, { q: query })).rows, "found-topics");
   const bar = h("section", { class: "card" }, form);

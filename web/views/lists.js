@@ -1,7 +1,8 @@
-// Views of posts alone: a topic, and the favourites.
+// Views of posts alone: a topic, the quotes of a post, and the favourites.
 
 import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { Feed } from "../components/feed.js";
 import { PostPages } from "../post-pages.js";
 import { empty } from "../components/states.js";
@@ -27,7 +28,13 @@ export function topicView(app, { name: written }) {
   // Only the stored name is that of a channel.
   const name = topicName(written) ?? written;
   const timeline = app.client.openTimeline({ method: "topics.read", params: { name }, channel: `topic:${name}` });
-  return feedView(app, `#${name}`, timeline, { empty: () => empty(t("topic.empty"), t("topic.empty.text")) });
+  return feedView(app, `#${name}`, timeline, { empty: () => empty(tm("topic.empty"), tm("topic.empty.text")) });
+}
+
+/** The posts that quote a post. */
+export function quotesView(app, { id }) {
+  const timeline = app.client.openTimeline({ method: "posts.quotes", params: { id } });
+  return feedView(app, tm("quotes"), timeline, { empty: () => empty(tm("quotes.empty"), "") });
 }
 
 export function favouritesView(app) {

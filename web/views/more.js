@@ -13,7 +13,7 @@ import { Crowd } from "../crowd.js";
 import { readOverHttp } from "../over-http.js";
 import { registerDevice } from "../push-setup.js";
 import { exploreView, searchView, topicsView } from "./discover.js";
-import { favouritesView, topicView } from "./lists.js";
+import { favouritesView, quotesView, topicView } from "./lists.js";
 import { moderationView } from "./moderation.js";
 import { notificationsView } from "./notifications.js";
 import { profileView } from "./profile.js";
@@ -26,6 +26,7 @@ export { composeDialog, Crowd, Drawer, MentionCompletion, openLightbox, pickPeop
 export { registerDevice, showKeys };
 export const views = {
   post: threadView,
+  quotes: quotesView,
   user: profileView,
   explore: exploreView,
   topics: topicsView,

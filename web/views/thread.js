@@ -6,9 +6,11 @@ import { tm } from "../i18n/more.js";
 import { CommentForm } from "../components/comment-form.js";
 import { CommentCard } from "../components/comment.js";
 import { PagedList } from "../components/paged-list.js";
+import { peopleDialog } from "../components/people-list.js";
 import { PostCard } from "../components/post.js";
 import { empty, failure, showWhenSlow, skeletons } from "../components/states.js";
 import { changesVisibility } from "../relations.js";
+import { paths } from "../router.js";
 import { notFound } from "./not-found.js";
 
 const PAGE = 20;
@@ -49,6 +51,9 @@ class Thread {
   #stopRelations;
   /** The highest version of the counts that was shown. */
   #version = 0;
+  #repostsVersion = 0;
+  /** How often the post was passed on and quoted, with the lists. */
+  #passed = h("p", { class: "figures passed-figures" });
   #place = h("section", { class: "card feed thread", data: { testid: "thread" } });
   title = t("thread");
   /** Goes to the form of a comment. */
@@ -126,7 +131,10 @@ class Thread {
     const { connection, people } = this.#app.client;
     const post = await connection.rpc("posts.get", { id: this.#id, with: ["people"] });
     people.add(post.people);
-    return post;
+    // The thread is that of the post that was passed on.
+    if (!post.repost) return post;
+    this.#id = post.repost.id;
+    return post.repost;
   }
 
   #show() {
@@ -135,16 +143,32 @@ class Thread {
     this.#card.element.classList.add("thread-post");
     this.#card.showWhole();
     this.#closed = null;
+    this.#showPassed();
     this.#showForm();
     this.#list = this.#makeList();
     this.write = () => this.#form.focus();
     this.#place.replaceChildren(
       h("div", { class: "rail", "aria-hidden": "true" }),
       this.#card.element,
+      this.#passed,
       this.#form.element ?? this.#form,
       this.#orderChoice(),
       this.#list.element,
     );
+  }
+
+  #showPassed() {
+    const { id, reposts = 0, quotes = 0 } = this.#post;
+    const who = () => peopleDialog(this.#app, tm("reposters"), "posts.reposters", { id }, tm("reposters.empty"));
+    const [n, href] = [t("reposts", { n: reposts }), paths.post(id, "", "quotes")];
+    const all = [
+      reposts > 0 && button({ class: "link", text: n, data: { testid: "reposters" }, onclick: who }),
+      quotes > 0 && h("a", { href, text: tm("quotes.n", { n: quotes }), data: { testid: "quotes" } }),
+    ].filter(Boolean);
+    show(this.#passed, all.length > 0);
+    // What did not change keeps the focus.
+    const text = (elements) => elements.map(({ textContent }) => textContent).join();
+    if (text(all) !== text([...this.#passed.children])) this.#passed.replaceChildren(...all);
   }
 
   /** Shows the form of a comment; where the user may not comment, who can. */
@@ -264,7 +288,7 @@ class Thread {
       await Promise.race([Promise.all(cards.map((card) => card.unfold())), late]);
       return { rows: cards.map(({ element }) => element), next };
     };
-    const none = () => empty(t("thread.empty"), this.#thread.mayReply && t("thread.empty.text"));
+    const none = () => empty(tm("thread.empty"), this.#thread.mayReply && tm("thread.empty.text"));
     const list = new PagedList(load, none, { testid: "comment-list", shape: "post" });
     list.element.classList.remove("card");
     return list;
@@ -277,7 +301,7 @@ class Thread {
   }
 
   #listen() {
-    const { client, favourites } = this.#app;
+    const { client, favourites, reposts } = this.#app;
     const refresh = () => {
       this.#card.update(this.#entry());
       for (const card of this.#thread.all.values()) card.refresh();
@@ -288,6 +312,7 @@ class Thread {
       client.likes.on("settled", (settled) => this.#settled(settled)),
       client.people.on("change", refresh),
       favourites.on(refresh),
+      reposts.on(refresh),
       client.connection.subscribe(`post:${this.#id}`, {
         publication: ({ data }) => this.#apply(data),
         // Not everything is recovered: the user's own likes on other devices are not.
@@ -309,6 +334,10 @@ class Thread {
     if (event.type === "comment") {
       this.#app.client.people.add(event.people ?? {});
       this.#arrived(event.comment);
+    } else if (event.type === "counts" && "reposts" in event) {
+      if (event.version < this.#repostsVersion) return;
+      this.#repostsVersion = event.version;
+      this.#change({ reposts: event.reposts, quotes: event.quotes });
     } else if (event.type === "counts" && event.version >= this.#version) {
       this.#version = event.version;
       this.#change({ likes: event.likes, comments: event.comments });
@@ -321,7 +350,7 @@ class Thread {
       const { liked, favourited } = this.#post;
       this.#change({ ...event.post, liked, favourited, people: undefined });
     } else if (event.type === "gone" && event.comment) this.#gone(event);
-    else if (event.type === "gone") this.#end(empty(t("thread.gone"), t("thread.gone.text")));
+    else if (event.type === "gone") this.#end(empty(tm("thread.gone"), tm("thread.gone.text")));
   }
 
   /**
@@ -340,6 +369,7 @@ class Thread {
   #change(change) {
     this.#post = { ...this.#post, ...change };
     this.#card.update(this.#entry());
+    this.#showPassed();
     this.#showForm();
     this.#showChoice();
   }
@@ -358,7 +388,7 @@ class Thread {
     if (order === "newest") this.#list.prepend(card.element);
     else if (this.#list.isAtEnd || isOwn) this.#list.append(card.element);
     else all.delete(comment.id);
-    if (!isOwn) this.#app.announce(t("comment.new", { name: this.#app.client.people.get(comment.author).name }));
+    if (!isOwn) this.#app.announce(tm("comment.new", { name: this.#app.client.people.get(comment.author).name }));
   }
 
   async #gone({ comment: id, stays }) {
