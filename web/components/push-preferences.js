@@ -1,11 +1,10 @@
 // The pushes that a user wants: kinds, private texts, quiet hours, the daily cap.
 
 import { h } from "../dom.js";
-import { t } from "../i18n/index.js";
 import { tm } from "../i18n/more.js";
 import { messageOf } from "./states.js";
 
-const KINDS = ["mention", "reply", "comment", "like", "follow", "request", "accepted", "post"];
+const KINDS = ["mention", "reply", "comment", "like", "follow", "request", "accepted", "repost", "quote", "post"];
 /** Quiet hours before somebody chose any. */
 const NIGHT = { from: "22:00", to: "07:00" };
 const MAX_DAILY = 1000;
@@ -30,7 +29,8 @@ export function preferencesForm(app, { kinds, private: isPrivate, quiet_hours: q
   });
   const error = h("p", { class: "error", role: "alert", data: { testid: "push-error" } });
   const done = h("p", { class: "done", role: "status", data: { testid: "push-saved" } });
-  const save = h("button", { class: "button primary", type: "submit", text: t("save"), data: { testid: "push-save" } });
+  const properties = { class: "button primary", type: "submit", data: { testid: "push-save" } };
+  const save = h("button", { ...properties, text: tm("save") });
   const form = h(
     "form",
     { class: "form", novalidate: true },
@@ -70,7 +70,7 @@ export function preferencesForm(app, { kinds, private: isPrivate, quiet_hours: q
         daily_cap: Number(number.value),
         ...hours.value(),
       });
-      done.textContent = t("saved");
+      done.textContent = tm("saved");
     } catch (failure) {
       error.textContent = messageOf(failure);
     } finally {

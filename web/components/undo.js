@@ -7,9 +7,16 @@ import { openMenu } from "./menu.js";
 import { messageOf } from "./states.js";
 
 /** What is said when it was done, by the verb of the operation. */
-const DONE = { unfollow: "unfollowed.name", mute: "muted.name", hide: "hidden.name", block: "blocked.name" };
+const DONE = {
+  unfollow: "unfollowed.name",
+  mute: "muted.name",
+  hide: "hidden.name",
+  block: "blocked.name",
+  reposts_off: "reposts_off.done",
+};
 
-const opposite = (verb) => (verb.startsWith("un") ? verb.slice(2) : `un${verb}`);
+const OPPOSITES = { reposts_off: "reposts_on", reposts_on: "reposts_off" };
+const opposite = (verb) => OPPOSITES[verb] ?? (verb.startsWith("un") ? verb.slice(2) : `un${verb}`);
 
 /** Does something, and says so; `undo()` takes it back. Both may fail, and say why. */
 export async function doWithUndo(app, work, done, undo) {

@@ -4,8 +4,8 @@ import { bidi, button, h, setText, show } from "../dom.js";
 import { remember } from "../feedline/bounded.js";
 import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
-import { t, tNodes } from "../i18n/index.js";
-import { tm } from "../i18n/more.js";
+import { t } from "../i18n/index.js";
+import { tm, tmNodes } from "../i18n/more.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
 import { countRequests, watchRequests } from "../components/requests.js";
@@ -24,6 +24,8 @@ const ICONS = {
   mention: "at",
   request: "lock",
   accepted: "person",
+  repost: "repost",
+  quote: "quote",
 };
 
 export function notificationsView(app) {
@@ -47,14 +49,14 @@ export function notificationsView(app) {
 
   const render = () => {
     const { items, unread, state, error, hasOlder } = notifications;
-    bar.firstChild.textContent = t("notifications.unread", { n: unread });
+    bar.firstChild.textContent = tm("notifications.unread", { n: unread });
     read.disabled = unread === 0;
     if (items.length === 0) {
       if (state === "loading") return;
       const stand =
         state === "failed"
           ? failure(error, () => notifications.reload())
-          : empty(t("notifications.empty"), t("notifications.empty.text"));
+          : empty(tm("notifications.empty"), tm("notifications.empty.text"));
       rows.clear();
       list.replaceChildren(stand);
     } else {
@@ -221,9 +223,9 @@ function row(app, item) {
   const what = t(`notified.${kind}${object?.type === "comment" && kind === "like" ? ".comment" : ""}`);
   const who =
     count === 2 && second
-      ? tNodes("notified.two", { name, second })
+      ? tmNodes("notified.two", { name, second })
       : others > 0
-        ? tNodes("notified.many", { name, n: others })
+        ? tmNodes("notified.many", { name, n: others })
         : [name];
   const element = h(
     "a",
@@ -239,7 +241,7 @@ function row(app, item) {
   );
   if (!read) {
     element.dataset.unread = "";
-    element.append(h("span", { class: "hidden-visually", text: t("notifications.one-unread") }));
+    element.append(h("span", { class: "hidden-visually", text: tm("notifications.one-unread") }));
   }
   element.addEventListener("click", () => !read && app.client.notifications.markRead(item.id));
   return element;

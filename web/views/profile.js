@@ -27,6 +27,7 @@ import { notFound } from "./not-found.js";
 const TABS = {
   posts: postsOf,
   media: mediaOf,
+  reposts: repostsOf,
   comments: commentsOf,
   likes: likesOf,
   followers: peopleOf,
@@ -137,7 +138,7 @@ function feedOf(app, timeline, label, none) {
 function postsOf(app, id) {
   const timeline = app.client.openTimeline({ method: "users.posts", params: { id }, channel: `user:${id}` });
   const own = id === app.session.user;
-  const { feed, element } = feedOf(app, timeline, t("profile.posts"), t(own ? "profile.empty.own" : "profile.empty"));
+  const { feed, element } = feedOf(app, timeline, tm("profile.posts"), t(own ? "profile.empty.own" : "profile.empty"));
   const pinned = new PinnedPosts(app);
   const publication = ({ data }) => pinned.apply(data);
   const leave = app.client.connection.subscribe(`user:${id}`, { publication });
@@ -149,18 +150,27 @@ function postsOf(app, id) {
 }
 
 function mediaOf(app, id) {
-  const timeline = app.client.openTimeline({ method: "users.posts", params: { id, only: "media" } });
+  return someOf(app, id, "media", ({ media }) => media?.length > 0);
+}
+
+function repostsOf(app, id) {
+  return someOf(app, id, "reposts", ({ repost }) => Boolean(repost));
+}
+
+/** The posts of one kind. */
+function someOf(app, id, only, isOne) {
+  const timeline = app.client.openTimeline({ method: "users.posts", params: { id, only } });
   // The channel has the other posts, too.
   const stop = app.client.connection.subscribe(`user:${id}`, {
-    publication: ({ data }) => (data.type !== "post" || data.post.media?.length > 0) && timeline.apply(data),
+    publication: ({ data }) => (data.type !== "post" || isOne(data.post)) && timeline.apply(data),
     subscribed: ({ wasRecovering, recovered }) => wasRecovering && !recovered && timeline.reload(),
   });
-  return { ...feedOf(app, timeline, tm("profile.media"), tm("profile.media.empty")), stop };
+  return { ...feedOf(app, timeline, tm(`profile.${only}`), tm(`profile.${only}.empty`)), stop };
 }
 
 function likesOf(app, id) {
   const timeline = new PostPages(app, { method: "users.likes", params: { id } });
-  return feedOf(app, timeline, t("profile.likes"), t("profile.likes.empty"));
+  return feedOf(app, timeline, tm("profile.likes"), tm("profile.likes.empty"));
 }
 
 function commentsOf(app, id) {
@@ -170,7 +180,7 @@ function commentsOf(app, id) {
     people.add(page.people);
     return { rows: page.items.map((comment) => commentRow(app, comment)), next: page.next ?? null };
   };
-  const none = () => empty(t("profile.comments.empty"), "");
+  const none = () => empty(tm("profile.comments.empty"), "");
   const { element, ready } = new PagedList(load, none, { testid: "comments-written", shape: "post" });
   return { element, ready };
 }
@@ -188,17 +198,17 @@ function show(app, card, profile, shared, tab) {
   const { id, name, bio, edges } = profile;
   const own = id === app.session.user;
   const hint = edges.blocking
-    ? t("profile.blocked")
+    ? tm("profile.blocked")
     : edges.muting
-      ? t("profile.muted")
+      ? tm("profile.muted")
       : edges.hiding
-        ? t("profile.hidden")
+        ? tm("profile.hidden")
         : "";
   const controls = own
     ? [
         // The bar of a phone has no room for them.
         h("a", { class: "button", href: paths.favourites(), "aria-label": t("favourites") }, icon("star")),
-        h("a", { class: "button", href: paths.settings(), text: t("profile.edit") }),
+        h("a", { class: "button", href: paths.settings(), text: tm("profile.edit") }),
       ]
     : [
         !edges.blocking && (edges.following || edges.notify) && bell(app, profile),
@@ -206,8 +216,8 @@ function show(app, card, profile, shared, tab) {
         relationMenu(app, profile),
       ];
   const about = [
-    edges.followed_by && !own && t("profile.follows-you"),
-    t("profile.since", { date: day(profile.created_at) }),
+    edges.followed_by && !own && tm("profile.follows-you"),
+    tm("profile.since", { date: day(profile.created_at) }),
   ];
   card.removeAttribute("aria-busy");
   card.replaceChildren(
@@ -265,7 +275,7 @@ function figures({ id, followers, following }, tab, own) {
 }
 
 function tabs({ id, posts }, tab) {
-  const links = ["posts", "media", "comments", "likes"].map((key) =>
+  const links = ["posts", "media", "reposts", "comments", "likes"].map((key) =>
     h(
       "a",
       {
@@ -283,7 +293,7 @@ function tabs({ id, posts }, tab) {
 /** "Followed by Ann, Bo and others you follow". */
 function sharedLine(id, { items, next }) {
   const [first, second] = items.map((person) => h("a", { href: paths.user(person.id) }, bidi(person.name)));
-  const others = h("a", { href: paths.user(id, "shared"), text: t("shared.others") });
+  const others = h("a", { href: paths.user(id, "shared"), text: tm("shared.others") });
   const key = next ? "shared.many" : second ? "shared.two" : "shared.one";
   return h("p", { class: "meta", data: { testid: "shared" } }, ...tNodes(key, { first, second, others }));
 }
@@ -293,8 +303,8 @@ function bell(app, { id, name, edges }) {
   return toggleButton(app, { id }, {
     state: Number(edges.notify),
     states: [
-      { text: "", label: t("notify.name", { name }), verb: "notify" },
-      { text: "", label: t("unnotify.name", { name }), verb: "unnotify" },
+      { text: "", label: tm("notify.name", { name }), verb: "notify" },
+      { text: "", label: tm("unnotify.name", { name }), verb: "unnotify" },
     ],
     drawing: "bell",
     testid: "bell",
@@ -315,15 +325,22 @@ function relationMenu(app, profile) {
           run: () => change(verb),
         };
   const block = edges.blocking
-    ? { label: t("unblock.name", { name }), testid: "unblock", run: () => change("unblock") }
+    ? { label: tm("unblock.name", { name }), testid: "unblock", run: () => change("unblock") }
     : {
-        label: t("block.name", { name }),
-        hint: t("block.hint"),
+        label: tm("block.name", { name }),
+        hint: tm("block.hint"),
         danger: true,
-        confirm: t("block.sure"),
+        confirm: tm("block.sure"),
         testid: "block",
         run: () => change("block"),
       };
+  const verb = edges.reposts_off ? "reposts_on" : "reposts_off";
+  const reposts = (edges.following || edges.reposts_off) && {
+    label: tm(`${verb}.name`, { name }),
+    hint: edges.reposts_off ? "" : tm("reposts_off.hint"),
+    testid: verb,
+    run: () => change(verb),
+  };
   const remove = edges.followed_by && {
     label: tm("follower.remove", { name }),
     hint: tm("follower.remove.hint"),
@@ -344,6 +361,7 @@ function relationMenu(app, profile) {
           choice(edges.muting, "mute", "unmute", "mute.hint"),
           !edges.muting && muteForItem(app, element, { id, name }),
           choice(edges.hiding, "hide", "unhide", "hide.hint"),
+          reposts,
           remove,
           reportItem(app, { user: id }),
           block,

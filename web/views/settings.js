@@ -30,7 +30,7 @@ export function settingsView(app) {
       "div",
       { class: "view" },
       section(tm("settings.profile"), profileForm(app)),
-      section(tm("privacy"), privateSwitch(app)),
+      section(tm("privacy"), privateSwitch(app), quotableChoice(app)),
       section(t("settings.theme"), themeChoice()),
       section(
         t("settings.language"),
@@ -129,9 +129,9 @@ function profileForm(app) {
     await app.client.connection.rpc("users.update", change);
     shown = { ...shown, ...change };
     app.setProfile({ ...app.me(), ...change });
-    return t("saved");
+    return tm("saved");
   };
-  return form(fields, t("save"), save, "save-profile");
+  return form(fields, tm("save"), save, "save-profile");
 }
 
 /** Whether only those whom the user accepts follow, and see posts. */
@@ -180,6 +180,39 @@ function privateSwitch(app) {
   const name = h("label", { for: input.id, text: tm("private") });
   const hint = h("span", { class: "meta", id: "settings-private-hint", text: tm("private.hint") });
   return h("div", {}, h("div", { class: "tick" }, input, h("span", {}, name, hint)), status, error);
+}
+
+/** Who may quote the user's posts. */
+function quotableChoice(app) {
+  const { connection } = app.client;
+  const names = { everyone: t("audience.public"), followers: t("audience.followers"), nobody: t("nobody") };
+  const options = Object.entries(names).map(([value, text]) => h("option", { value, text }));
+  const id = "settings-quotable";
+  const select = h("select", { class: "input", id, disabled: true, data: { testid: id } }, ...options);
+  const status = h("p", { class: "done", role: "status", data: { testid: "quotable-done" } });
+  const error = h("p", { class: "error", role: "alert" });
+  let stored = "everyone";
+  const show = (value) => (select.value = stored = value);
+  connection
+    .insist(() => connection.rpc("users.get", { id: app.session.user }))
+    .then(({ quotable }) => {
+      show(quotable);
+      select.disabled = false;
+    })
+    .catch((failure) => (error.textContent = messageOf(failure)));
+  select.addEventListener("change", async () => {
+    status.textContent = error.textContent = "";
+    try {
+      await connection.rpc("users.update", { quotable: select.value });
+      show(select.value);
+      status.textContent = tm("saved");
+    } catch (failure) {
+      show(stored);
+      error.textContent = messageOf(failure);
+    }
+  });
+  const label = h("label", { for: id }, tm("quotable"), h("span", { class: "meta", text: ` ${tm("quotable.hint")}` }));
+  return h("div", { class: "field" }, label, select, status, error);
 }
 
 function passwordForm(call) {
