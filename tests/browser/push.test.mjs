@@ -247,7 +247,7 @@ test("the preferences are saved, and read back", async () => {
   await go(ann, "/settings");
   await ann.click("open-push");
   await ann.sees("push-save", "Save");
-  for (const name of ["push-like", "push-accepted", "push-private", "push-quiet"]) await ann.click(name);
+  for (const name of ["push-like", "push-accepted", "push-quote", "push-private", "push-quiet"]) await ann.click(name);
   await ann.run(() => {
     const set = (id, value) => (document.getElementById(id).value = value);
     set("push-from", "23:15");
@@ -258,7 +258,7 @@ test("the preferences are saved, and read back", async () => {
   await ann.click("push-save");
   await ann.sees("push-saved", "Saved.");
   const shared = { mention: true, reply: true, comment: true, like: false, follow: true, post: true };
-  const kinds = { ...shared, request: true, accepted: false };
+  const kinds = { ...shared, request: true, accepted: false, repost: true, quote: false };
   const quiet = { from: "23:15", to: "06:45", time_zone: "Asia/Shanghai" };
   const wanted = { kinds, private: true, quiet_hours: quiet, daily_cap: 12 };
   assert.deepEqual(await server.callAs("ann", "GET", "/push/preferences"), wanted);

@@ -1,4 +1,4 @@
-// Reposts and quotes: the button, who passed a post on, quotes and their drafts, detaching, lists, and what people choose.
+// Reposts and quotes: the button, who passed a post on, quotes and their drafts, detaching, lists, and settings.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -88,7 +88,8 @@ test("likes, favourites and comments of a repost are those of the post", async (
   await as("bo", "PUT", `/posts/${id}/repost`);
   await passedIs(ann, id, "Bo Diddley reposted");
   // What is pushed does not say it: it is read.
-  const pressed = (name) => ann.run((query) => document.querySelector(query)?.getAttribute("aria-pressed"), within(id, name));
+  const pressed = (name) =>
+    ann.run((query) => document.querySelector(query)?.getAttribute("aria-pressed"), within(id, name));
   await until(ann, async () => (await pressed("like")) === "true", "the like is known");
   await ann.click(within(id, "like"));
   await until(ann, async () => !(await readPost("ann", id)).liked, "not liked");
@@ -219,7 +220,8 @@ test("a thread lists who reposted it; a profile its reposts, which followers hid
 test("authors choose who quotes them, and are told of reposts and quotes", async () => {
   const { ann, bo } = scene;
   await visit(bo, "/settings");
-  await until(bo, () => bo.run(() => !document.querySelector("[data-testid=settings-quotable]").disabled), "it is read");
+  const isRead = () => bo.run(() => !document.querySelector("[data-testid=settings-quotable]").disabled);
+  await until(bo, isRead, "it is read");
   await bo.run(() => {
     const select = document.querySelector("[data-testid=settings-quotable]");
     select.value = "nobody";
@@ -228,7 +230,8 @@ test("authors choose who quotes them, and are told of reposts and quotes", async
   await bo.sees("quotable-done", "Saved.");
   assert.equal((await as("bo", "GET", "/users/bo")).quotable, "nobody");
   await visit(bo, "/settings");
-  await until(bo, () => bo.run(() => document.querySelector("[data-testid=settings-quotable]").value === "nobody"), "kept");
+  const isKept = () => bo.run(() => document.querySelector("[data-testid=settings-quotable]").value === "nobody");
+  await until(bo, isKept, "kept");
   const passed = await post("ann", "Pass it on");
   const quoted = await post("ann", "Quote it");
   await as("di", "PUT", `/posts/${passed}/repost`);
@@ -245,7 +248,8 @@ test("authors choose who quotes them, and are told of reposts and quotes", async
   await ann.click(of("repost"));
   await until(ann, () => ann.run((path) => location.pathname === path, `/post/${passed}`), "the post");
   await visit(ann, "/settings/push");
-  for (const kind of ["repost", "quote"]) await ann.sees(`label[for=push-${kind}]`, kind === "quote" ? "Quotes" : "Reposts");
+  await ann.sees("label[for=push-repost]", "Reposts");
+  await ann.sees("label[for=push-quote]", "Quotes");
 });
 
 test("a timeline with reposts and quotes fits, has no findings, and speaks Chinese", async () => {
