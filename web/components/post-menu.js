@@ -50,7 +50,7 @@ export async function postMenu(app, anchor, post, timeline, person, outer = post
     testid: "detach",
     run: () => doWithUndo(app, () => detachQuote(app, post, timeline), tm("detach.done")),
   };
-  const reposter = outer !== post && outer.author !== app.session.user && app.client.people.get(outer.author);
+  const reposter = outer.repost && outer.author !== app.session.user && app.client.people.get(outer.author);
   const hideReposts = reposter && {
     label: tm("reposts_off.name", { name: reposter.name }),
     testid: "reposts_off",
@@ -104,7 +104,7 @@ export async function postMenu(app, anchor, post, timeline, person, outer = post
     mute,
     detach,
     hideReposts,
-    timeline === app.client.timeline && outer === post && {
+    timeline === app.client.timeline && !outer.repost && {
       label: tm("unfollow.name", { name: person.name }),
       testid: "unfollow",
       run: () => change("unfollow"),
