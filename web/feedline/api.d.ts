@@ -1605,7 +1605,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** The counts of a post. Ignore those whose version is lower than the last one. Or: The numbers of reposts and quotes of a post. Ignore those whose version is lower than the last one of such an event. */
+        /** The counts of a post. Ignore those whose version is lower than the last one. */
         post: {
             parameters: {
                 query?: never;
@@ -1615,7 +1615,7 @@ export interface webhooks {
             };
             requestBody: {
                 content: {
-                    "application/json": components["schemas"]["CountsEvent"] | components["schemas"]["RepostCountsEvent"];
+                    "application/json": components["schemas"]["CountsEvent"];
                 };
             };
             responses: {
@@ -2334,6 +2334,10 @@ export interface components {
             id: components["schemas"]["PostId"];
             /** Format: int64 */
             likes: number;
+            /** Format: int64 */
+            quotes?: number;
+            /** Format: int64 */
+            reposts?: number;
             /** @constant */
             type: "counts";
             /** Format: int64 */
@@ -2474,7 +2478,9 @@ export interface components {
             media?: components["schemas"]["Media"][];
             mentions?: components["schemas"]["UserId"][];
             platform?: string;
+            quote?: components["schemas"]["PostId"];
             removed?: components["schemas"]["Removal"];
+            repost?: components["schemas"]["PostId"];
             text: string;
             topics?: string[];
             visibility: components["schemas"]["Visibility"];
@@ -2504,7 +2510,7 @@ export interface components {
             user: components["schemas"]["UserId"];
         };
         /** @enum {string} */
-        ExportedRestrictionKind: "hide" | "mute" | "block";
+        ExportedRestrictionKind: "hide" | "mute" | "block" | "reposts";
         ExportedUserRow: {
             /** Format: int64 */
             at: number;
@@ -3161,7 +3167,17 @@ export interface components {
         PostRemoval: {
             reason?: string;
         };
-        /** @example null */
+        /**
+         * @example {
+         *       "by": {
+         *         "id": "ann",
+         *         "name": "Ann"
+         *       },
+         *       "id": 2699932278243328,
+         *       "repost": 2699932371566592,
+         *       "type": "reposted"
+         *     }
+         */
         PostRepostedEvent: {
             by: components["schemas"]["Person"];
             id: components["schemas"]["PostId"];
@@ -3458,18 +3474,6 @@ export interface components {
             post: components["schemas"]["PostId"];
         } | {
             comment: components["schemas"]["CommentId"];
-        };
-        /** @example null */
-        RepostCountsEvent: {
-            id: components["schemas"]["PostId"];
-            /** Format: int64 */
-            quotes: number;
-            /** Format: int64 */
-            reposts: number;
-            /** @constant */
-            type: "counts";
-            /** Format: int64 */
-            version: number;
         };
         RepostDraft: {
             /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
@@ -6224,6 +6228,7 @@ export interface operations {
             400: components["responses"]["Invalid"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             408: components["responses"]["Timeout"];
             409: components["responses"]["InProgress"];
             413: components["responses"]["TooLarge"];

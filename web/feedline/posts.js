@@ -82,12 +82,8 @@ export class PostList {
   /** Changes a post wherever it is, unless a later version of its counts is known.
    * @param {number} id @param {Partial<Post>} more */
   patch(id, more) {
-    const isOlder = (/** @type {number | undefined} */ version, known = 0) => version !== undefined && version < known;
-    return this.#replace(id, (post) => {
-      const { version, repostsVersion } = post;
-      const isLate = isOlder(more.version, version) || isOlder(more.repostsVersion, repostsVersion);
-      return isLate ? post : { ...post, ...more };
-    });
+    const isLate = ({ version = 0 }) => more.version !== undefined && more.version < version;
+    return this.#replace(id, (post) => (isLate(post) ? post : { ...post, ...more }));
   }
   /** A post of the list, or one that is reposted or quoted in it. @param {number} id @returns {Post | undefined} */
   find(id) {
@@ -213,9 +209,9 @@ function parts({ repost, ...post }) {
 /** Of two versions the one edited last, with the reader's flags: what is pushed is the same for everyone.
  * @template {Post} Kind @param {Kind} known @param {Kind} post @returns {Kind} */
 function merged(known, post) {
-  const { liked, favourited, version, repostsVersion } = known;
+  const { liked, favourited, version } = known;
   const isLater = (post.edited_at ?? 0) >= (known.edited_at ?? 0);
-  return isLater ? { liked, favourited, version, repostsVersion, ...post } : known;
+  return isLater ? { liked, favourited, version, ...post } : known;
 }
 
 /** Changes one post in another: that itself, the one that it passes on, or the one that it quotes.

@@ -109,10 +109,9 @@ export class Timeline extends Pages {
     for (const [id, off] of [...this.#watched]) if (!wanted.has(id) && this.#watched.delete(id)) off();
     const join = (/** @type {number} */ id) => this.client.connection.subscribe(`post:${id}`, {
       publication: (/** @type {{data: any}} */ { data }) => {
-        const { type, version, ...counts } = data;
+        const { type, ...counts } = data;
         if (type === "edited" && data.post) this.apply(data);
-        // The two kinds of counts have versions of their own.
-        else if (version) this.#patch(id, { ...counts, ["reposts" in counts ? "repostsVersion" : "version"]: version });
+        else if (type === "counts") this.#patch(id, counts);
       },
     });
     for (const id of wanted) if (!this.#watched.has(id)) this.#watched.set(id, join(id));

@@ -48,14 +48,12 @@ export type Favourite = Output<"favourites.list">["items"][number];
 export type Notification = Output<"notifications.list">["items"][number];
 export type Comment = Output<"comments.list">["items"][number];
 export type NewPost = Input<"posts.create">;
-/** A post as pages and pushes have it. `version` is that of its likes and comments, `repostsVersion` that of its
- * reposts and quotes, `isLive` of one that was pushed. `isRepeat`: a repost of what the timeline has, which is not
- * shown; `at`: the offset at which a repost came. */
+/** A post as pages and pushes have it. `version` is that of its counts, `isLive` of one that was pushed.
+ * `isRepeat`: a repost of what the timeline has, which is not shown; `at`: the offset at which a repost came. */
 export type Post = Omit<TimelinePage["items"][number], "repost" | "quote"> & {
   repost?: Post;
   quote?: { id: number; state: "shown" | "unavailable" | "detached"; post?: Post };
   version?: number;
-  repostsVersion?: number;
   isLive?: boolean;
   isRepeat?: boolean;
   at?: number;
@@ -91,7 +89,6 @@ export type TimelineEvent =
 export type PostEvent =
   | Schemas["CommentCreatedEvent"]
   | Schemas["CountsEvent"]
-  | Schemas["RepostCountsEvent"]
   | Schemas["PostEditedEvent"]
   | Schemas["CommentEditedEvent"]
   | Schemas["PostGoneEvent"]

@@ -51,7 +51,6 @@ class Thread {
   #stopRelations;
   /** The highest version of the counts that was shown. */
   #version = 0;
-  #repostsVersion = 0;
   /** How often the post was passed on and quoted, with the lists. */
   #passed = h("p", { class: "figures passed-figures" });
   #place = h("section", { class: "card feed thread", data: { testid: "thread" } });
@@ -334,13 +333,10 @@ class Thread {
     if (event.type === "comment") {
       this.#app.client.people.add(event.people ?? {});
       this.#arrived(event.comment);
-    } else if (event.type === "counts" && "reposts" in event) {
-      if (event.version < this.#repostsVersion) return;
-      this.#repostsVersion = event.version;
-      this.#change({ reposts: event.reposts, quotes: event.quotes });
     } else if (event.type === "counts" && event.version >= this.#version) {
-      this.#version = event.version;
-      this.#change({ likes: event.likes, comments: event.comments });
+      const { type, id, version, ...counts } = event;
+      this.#version = version;
+      this.#change(counts);
     } else if (event.type === "edited" && event.comment) {
       this.#app.client.people.add(event.people ?? {});
       this.#thread.all.get(event.comment.id)?.edited(event.comment);
