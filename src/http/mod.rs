@@ -47,6 +47,7 @@ mod contract;
 mod cors;
 mod events_poll;
 mod in_flight;
+mod measured_routes;
 mod operations;
 mod page;
 mod per_base_path;
@@ -130,6 +131,7 @@ pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
     };
     let own_hosts = Arc::clone(&backends.feed.base.options.own_hosts);
     let metrics = Arc::clone(&backends.feed.base.metrics);
+    measured_routes::expose(&metrics, &parts.operations);
     let tracer = backends.feed.base.tracer.clone();
     let events = events_poll::OutletApi { api_keys: api_keys.clone(), feed: Arc::clone(&backends.feed) };
     let status = status::StatusApi { api_keys: api_keys.clone(), feed: Arc::clone(&backends.feed) };
@@ -147,7 +149,7 @@ pub fn router(parts: HttpParts<'_>, probes: Router) -> Router {
     let routes = probes
         .merge(websocket_routes(Arc::clone(gateway.upgrader()), parts.transports))
         .merge(stream_routes(streams, parts.transports, parts.origins.clone()))
-        .nest("/api/v1", operation_routes(operations, parts.origins))
+        .nest(measured_routes::OPERATIONS, operation_routes(operations, parts.origins))
         .merge(contract)
         .route("/api/events", get(events_poll::serve).with_state(Arc::new(events)))
         .route("/api/status", get(status::serve).with_state(Arc::new(status)))
@@ -171,8 +173,8 @@ async fn measure(State(metrics): State<Arc<Metrics>>, request: Request, next: Ne
     let begun = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let response = next.run(request).await;
-    let route = route.as_ref().map_or("page", MatchedPath::as_str);
-    metrics.http_request(route, response.status().as_u16(), begun.elapsed());
+    let route = route.as_ref().map_or(measured_routes::PAGE, MatchedPath::as_str);
+    metrics.requests.http_request(route, response.status().as_u16(), begun.elapsed());
     response
 }
 

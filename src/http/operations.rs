@@ -53,7 +53,7 @@ async fn serve(api: &Arc<OperationsApi>, index: usize, request: Request) -> Resp
     let mut span = TraceSpan::none();
     let answer = run(api, operation, request, &mut span).await;
     let outcome = answer.as_ref().map_or_else(FeedError::code, |_| "ok");
-    api.metrics.operation(operation.name, outcome, begun.elapsed());
+    api.metrics.requests.operation(operation.name, outcome, begun.elapsed());
     let response = match answer.and_then(|(answer, ticket)| ticket.into_body(answer)) {
         Ok(body) => {
             let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);

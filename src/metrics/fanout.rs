@@ -8,12 +8,25 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::instruments::{latency, seconds};
+use super::known_labels::exposed;
 use crate::broker::Receipt;
 use crate::model::Millis;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByJobOutcome {
     outcome: &'static str,
+}
+
+/// The outcomes of the inboxes of a fan-out job.
+const INBOX_OUTCOMES: [&str; 4] = ["absent", "unchanged", "stored", "live"];
+
+fn inbox_outcome(receipt: &Receipt) -> &'static str {
+    match receipt {
+        Receipt::Absent => "absent",
+        Receipt::Unchanged => "unchanged",
+        Receipt::Written(0) => "stored",
+        Receipt::Written(_) => "live",
+    }
 }
 
 /// Metrics of fan-out and of the pull log.
@@ -30,7 +43,7 @@ impl FanoutMetrics {
     pub(super) fn new() -> Self {
         Self {
             lag: latency(),
-            inboxes: Family::default(),
+            inboxes: exposed(INBOX_OUTCOMES.map(|outcome| ByJobOutcome { outcome })),
             jobs: Gauge::default(),
             oldest: Gauge::default(),
             pulled: latency(),
@@ -66,16 +79,12 @@ impl FanoutMetrics {
 
     /// Counts the inboxes of one page of a fan-out job, by outcome.
     pub fn fanned_out(&self, receipts: &[Receipt]) {
-        let count = |outcome, is: fn(&Receipt) -> bool| {
-            let many = receipts.iter().filter(|receipt| is(receipt)).count() as u64;
+        for outcome in INBOX_OUTCOMES {
+            let many = receipts.iter().filter(|receipt| inbox_outcome(receipt) == outcome).count() as u64;
             if many > 0 {
                 self.inboxes.get_or_create(&ByJobOutcome { outcome }).inc_by(many);
             }
-        };
-        count("absent", |receipt| matches!(receipt, Receipt::Absent));
-        count("unchanged", |receipt| matches!(receipt, Receipt::Unchanged));
-        count("stored", |receipt| matches!(receipt, Receipt::Written(0)));
-        count("live", |receipt| matches!(receipt, Receipt::Written(1..)));
+        }
     }
 
     /// Records the time from an append to the pull log to the inboxes of the followers connected to this node, in

@@ -1,6 +1,9 @@
 //! Labels, buckets and units that several metrics use.
 
-use prometheus_client::encoding::EncodeLabelSet;
+use std::fmt;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
 
 use crate::model::Millis;
 
@@ -63,24 +66,19 @@ pub(super) struct ByVersion {
     pub(super) version: &'static str,
 }
 
-/// The limits of rates, as in `feedline_rate_limited_total`: the keys of `[rates]`, and that of failed sign-ins for one
-/// account.
-pub(super) const RATE_CLASSES: [&str; 14] = [
-    "posts",
-    "comments",
-    "likes",
-    "follows",
-    "writes",
-    "reports",
-    "mentions",
-    "topics",
-    "subscriptions",
-    "reads",
-    "publications",
-    "accounts",
-    "sessions",
-    "account_failures",
-];
+/// A metric whose help and type are exposed before it has a sample. The library omits families without samples.
+#[derive(Debug)]
+pub(super) struct Described<M>(pub(super) M);
+
+impl<M: EncodeMetric> EncodeMetric for Described<M> {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.0.encode(encoder)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        self.0.metric_type()
+    }
+}
 
 pub(super) fn seconds(millis: Millis) -> f64 {
     millis as f64 / 1_000.0

@@ -9,7 +9,8 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::instruments::{ByReason, latency, seconds};
-use crate::model::Millis;
+use super::known_labels::exposed;
+use crate::model::{Millis, RevertReason};
 
 /// Metrics of the queue of likes and of its settler.
 pub struct LikeMetrics {
@@ -31,7 +32,7 @@ impl LikeMetrics {
             merged: Counter::default(),
             batch: Histogram::new(exponential_buckets(1.0, 2.0, 11)),
             settle: latency(),
-            reverted: Family::default(),
+            reverted: exposed(RevertReason::ALL.map(|reason| ByReason { reason: reason.as_str() })),
         }
     }
 
@@ -65,8 +66,8 @@ impl LikeMetrics {
     }
 
     /// Counts an acknowledged like that was reverted, by reason.
-    pub fn reverted(&self, reason: &'static str) {
-        self.reverted.get_or_create(&ByReason { reason }).inc();
+    pub fn reverted(&self, reason: RevertReason) {
+        self.reverted.get_or_create(&ByReason { reason: reason.as_str() }).inc();
     }
 
     /// Sets the number of likes in the queue, and the age of the oldest one in milliseconds.

@@ -3,10 +3,12 @@
 mod exposition;
 mod fanout;
 mod instruments;
+mod known_labels;
 mod likes;
 mod outlet_metrics;
 mod process;
 mod pushes;
+mod requests;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,18 +29,18 @@ use crate::store_metrics;
 use crate::supervisor;
 use crate::telemetry;
 
-use instruments::{
-    ByClass, ByCode, ByKind, ByOperation, ByOutcome, ByReason, ByRoute, ByStatus, ByTransport, ByVersion, OfOperation,
-    RATE_CLASSES, latency, seconds,
-};
+use instruments::{ByClass, ByCode, ByKind, ByOutcome, ByReason, ByTransport, ByVersion, latency, seconds};
+use known_labels::{COMMANDS, EMULATION_OUTCOMES, RATE_CLASSES, REFUSALS, SLOW, TRANSPORTS, close_codes, exposed};
 use process::ProcessMetrics;
 
 pub use exposition::TextFormat;
 
 pub use fanout::FanoutMetrics;
+pub use known_labels::RecoveryOutcome;
 pub use likes::LikeMetrics;
 pub use outlet_metrics::OutletMetrics;
 pub use pushes::PushMetrics;
+pub use requests::RequestMetrics;
 
 /// Values that the gateway reads from its parts at each scrape; all other metrics are updated by events.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,27 +65,6 @@ pub struct Levels {
     pub unreadable_rows: u64,
 }
 
-/// Whether a client that subscribes again gets the entries that it missed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecoveryOutcome {
-    /// It got all of them.
-    Recovered,
-    /// The log does not have all of them any more, or there are too many.
-    TooOld,
-    /// The log began anew.
-    EpochChanged,
-}
-
-impl RecoveryOutcome {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Recovered => "recovered",
-            Self::TooOld => "too_old",
-            Self::EpochChanged => "epoch_changed",
-        }
-    }
-}
-
 /// The counters, gauges and histograms of a node.
 pub struct Metrics {
     registry: Mutex<Registry>,
@@ -106,10 +87,8 @@ pub struct Metrics {
     dropped: Family<ByReason, Counter>,
     gaps: Counter,
     commands: Family<ByKind, Counter>,
-    operations: Family<ByOperation, Counter>,
-    operation_times: Family<OfOperation, Histogram, fn() -> Histogram>,
-    requests: Family<ByStatus, Counter>,
-    request_times: Family<ByRoute, Histogram, fn() -> Histogram>,
+    /// Operations and HTTP requests.
+    pub requests: RequestMetrics,
     rate_limited: Family<ByClass, Counter>,
     publish_to_socket: Histogram,
     /// Fan-out and the pull log.
@@ -163,21 +142,18 @@ impl Metrics {
             queue_bytes: Gauge::default(),
             broker_round_trips: Counter::default(),
             ledger_round_trips: Counter::default(),
-            recoveries: Family::default(),
+            recoveries: exposed(RecoveryOutcome::ALL.map(|it| ByOutcome { outcome: it.name() })),
             accepted: Counter::default(),
-            by_transport: Family::default(),
-            emulation: Family::default(),
-            refused: Family::default(),
-            closed: Family::default(),
+            by_transport: exposed(TRANSPORTS.map(|transport| ByTransport { transport })),
+            emulation: exposed(EMULATION_OUTCOMES.map(|outcome| ByOutcome { outcome })),
+            refused: exposed(REFUSALS.map(|reason| ByReason { reason })),
+            closed: exposed(close_codes()),
             deliveries: Counter::default(),
-            dropped: Family::default(),
+            dropped: exposed([ByReason { reason: SLOW }]),
             gaps: Counter::default(),
-            commands: Family::default(),
-            operations: Family::default(),
-            operation_times: Family::new_with_constructor(latency),
-            requests: Family::default(),
-            request_times: Family::new_with_constructor(latency),
-            rate_limited: Family::default(),
+            commands: exposed(COMMANDS.map(|kind| ByKind { kind })),
+            requests: RequestMetrics::new(),
+            rate_limited: exposed(RATE_CLASSES.map(|class| ByClass { class })),
             publish_to_socket: latency(),
             fanout: FanoutMetrics::new(),
             likes: LikeMetrics::new(),
@@ -197,12 +173,6 @@ impl Metrics {
             fingerprint_mismatches: Gauge::default(),
             erasures: Counter::default(),
         };
-        for outcome in [RecoveryOutcome::Recovered, RecoveryOutcome::TooOld, RecoveryOutcome::EpochChanged] {
-            drop(metrics.recoveries.get_or_create(&ByOutcome { outcome: outcome.name() }));
-        }
-        for class in RATE_CLASSES {
-            drop(metrics.rate_limited.get_or_create(&ByClass { class }));
-        }
         metrics.register();
         metrics
     }
@@ -239,13 +209,7 @@ impl Metrics {
         let recoveries = "Recoveries of subscriptions by outcome: all missed entries were there; the log does not have \
             them any more, or there are too many; the log began anew";
         r.register("recoveries", recoveries, self.recoveries.clone());
-        r.register("operations", "Operations run, by name and outcome", self.operations.clone());
-        let unit = || Unit::Seconds;
-        r.register_with_unit("operation", "Time of operations, by name", unit(), self.operation_times.clone());
-        let requests = "HTTP requests by route and status; `page` is every path that has no route";
-        r.register("http_requests", requests, self.requests.clone());
-        let times = "Time until an HTTP response began, by route";
-        r.register_with_unit("http_request", times, unit(), self.request_times.clone());
+        self.requests.register(r);
         let limited = "Requests refused because a client exceeded a limit of `[rates]`, by limit";
         r.register("rate_limited", limited, self.rate_limited.clone());
         store_metrics::register(r);
@@ -254,7 +218,7 @@ impl Metrics {
         r.register_with_unit(
             "publish_to_socket",
             "Time from the acceptance of a post to the send queues of sockets",
-            unit(),
+            Unit::Seconds,
             self.publish_to_socket.clone(),
         );
         self.fanout.register(r);
@@ -266,7 +230,7 @@ impl Metrics {
         let pending = "Events of likes of all nodes waiting to become notifications";
         r.register("like_events_pending", pending, self.like_events_pending.clone());
         let oldest = "Age of the oldest event waiting to become notifications";
-        r.register_with_unit("events_oldest", oldest, unit(), self.events_oldest.clone());
+        r.register_with_unit("events_oldest", oldest, Unit::Seconds, self.events_oldest.clone());
         r.register(
             "events_failed",
             "Events that failed permanently and produced no notifications",
@@ -286,7 +250,7 @@ impl Metrics {
         self.pushes.register(r);
         self.outlet.register(r);
         let wait = "Time that changes waited for the other nodes to confirm an invalidation";
-        r.register_with_unit("invalidation_wait", wait, unit(), self.invalidation_wait.clone());
+        r.register_with_unit("invalidation_wait", wait, Unit::Seconds, self.invalidation_wait.clone());
         let unconfirmed = "Invalidations that a node did not confirm within 500 ms; it stops using its caches";
         r.register("invalidations_unconfirmed", unconfirmed, self.invalidations_unconfirmed.clone());
         r.register(
@@ -295,7 +259,7 @@ impl Metrics {
             self.cache_lease.clone(),
         );
         let skew = "How far the clock of this node is ahead of that of Redis (negative: behind), measured every 20 s";
-        r.register_with_unit("clock_skew", skew, unit(), self.clock_skew.clone());
+        r.register_with_unit("clock_skew", skew, Unit::Seconds, self.clock_skew.clone());
         let mismatches = "Differences from other nodes in keys, version or clock, as in /ready";
         r.register("fingerprint_mismatches", mismatches, self.fingerprint_mismatches.clone());
         r.register("erasures", "Erasures of users that this node finished", self.erasures.clone());
@@ -306,6 +270,7 @@ impl Metrics {
 
     /// Counts a connection that was opened, by transport.
     pub fn accepted(&self, transport: &'static str) {
+        debug_assert!(TRANSPORTS.contains(&transport), "{transport} is missing in known_labels.rs");
         self.accepted.inc();
         self.by_transport.get_or_create(&ByTransport { transport }).inc();
     }
@@ -315,14 +280,15 @@ impl Metrics {
         self.by_transport.get_or_create(&ByTransport { transport }).dec();
     }
 
-    /// Counts a request with commands for a stream, by outcome: `delivered`, `forwarded` to another node, or `unknown`,
-    /// `malformed`, `limited`, `failed`.
+    /// Counts a request with commands for a stream, by outcome.
     pub fn emulated(&self, outcome: &'static str) {
+        debug_assert!(EMULATION_OUTCOMES.contains(&outcome), "{outcome} is missing in known_labels.rs");
         self.emulation.get_or_create(&ByOutcome { outcome }).inc();
     }
 
     /// Counts a refused connection, by reason.
     pub fn refused(&self, reason: &'static str) {
+        debug_assert!(REFUSALS.contains(&reason), "{reason} is missing in known_labels.rs");
         self.refused.get_or_create(&ByReason { reason }).inc();
     }
 
@@ -338,7 +304,7 @@ impl Metrics {
 
     /// Counts a client that was disconnected because its send queue was full.
     pub fn dropped_slow(&self) {
-        self.dropped.get_or_create(&ByReason { reason: "slow" }).inc();
+        self.dropped.get_or_create(&ByReason { reason: SLOW }).inc();
     }
 
     /// Counts a gap of lost pub/sub messages that was filled from a log.
@@ -348,6 +314,7 @@ impl Metrics {
 
     /// Counts a command of a client, by kind.
     pub fn command(&self, kind: &'static str) {
+        debug_assert!(COMMANDS.contains(&kind), "{kind} is missing in known_labels.rs");
         self.commands.get_or_create(&ByKind { kind }).inc();
     }
 
@@ -356,21 +323,9 @@ impl Metrics {
         self.recoveries.get_or_create(&ByOutcome { outcome: outcome.name() }).inc();
     }
 
-    /// Counts an HTTP response that began this long after its request.
-    pub fn http_request(&self, route: &str, status: u16, after: Duration) {
-        self.requests.get_or_create(&ByStatus { route: route.to_owned(), status: status.into() }).inc();
-        self.request_times.get_or_create(&ByRoute { route: route.to_owned() }).observe(after.as_secs_f64());
-    }
-
     /// Counts a request that exceeded a limit of rates.
     pub fn rate_limited(&self, class: &'static str) {
         self.rate_limited.get_or_create(&ByClass { class }).inc();
-    }
-
-    /// Counts an operation that took this time, by name and outcome: `ok` or the code of the error.
-    pub fn operation(&self, operation: &'static str, outcome: &'static str, took: Duration) {
-        self.operations.get_or_create(&ByOperation { operation, outcome }).inc();
-        self.operation_times.get_or_create(&OfOperation { operation }).observe(took.as_secs_f64());
     }
 
     /// Records the time from the acceptance of a post to the send queues, in milliseconds.

@@ -10,7 +10,8 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::instruments::{ByReason, seconds};
-use crate::model::Millis;
+use super::known_labels::exposed;
+use crate::model::{Millis, Platform};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByPlatform {
@@ -35,18 +36,36 @@ pub struct PushMetrics {
     tokens_removed: Family<ByPlatform, Counter>,
 }
 
+/// Why attempts fail whatever the platform. Further reasons, of providers, appear when they occur.
+const FAILURES: [&str; 8] = [
+    "breaker_open",
+    "busy",
+    "device_paused",
+    "interrupted",
+    "invalid_address",
+    "not_configured",
+    "stopping",
+    "timeout",
+];
+
+/// Why pushes are not to be sent any more.
+const DROPS: [&str; 2] = ["daily_cap", "signed_out"];
+
 impl PushMetrics {
     pub(super) fn new() -> Self {
+        let platforms = || exposed(Platform::ALL.map(|platform| ByPlatform { platform: platform.as_str() }));
+        let failures = Platform::ALL.into_iter().map(Platform::as_str);
+        let failures = failures.flat_map(|platform| FAILURES.map(|reason| ByPlatformAndReason { platform, reason }));
         Self {
             due: Gauge::default(),
             oldest: Gauge::default(),
-            sent: Family::default(),
-            accepted: Family::default(),
-            failed: Family::default(),
-            dropped: Family::default(),
+            sent: platforms(),
+            accepted: platforms(),
+            failed: exposed(failures),
+            dropped: exposed(DROPS.map(|reason| ByReason { reason })),
             // From 50 ms to 7 hours.
             lag: Histogram::new(exponential_buckets(0.05, 2.0, 20)),
-            tokens_removed: Family::default(),
+            tokens_removed: platforms(),
         }
     }
 
@@ -93,6 +112,7 @@ impl PushMetrics {
 
     /// Counts a push that was not to be sent any more.
     pub fn dropped(&self, reason: &'static str) {
+        debug_assert!(DROPS.contains(&reason), "{reason} is missing in DROPS");
         self.dropped.get_or_create(&ByReason { reason }).inc();
     }
 

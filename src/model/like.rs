@@ -42,6 +42,9 @@ pub enum RevertReason {
 }
 
 impl RevertReason {
+    /// All reasons.
+    pub const ALL: [Self; 3] = [Self::Gone, Self::Hidden, Self::Failed];
+
     /// The reason as text, for clients and the ledger.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -53,6 +56,6 @@ impl RevertReason {
 
     /// Parses the result of [`as_str`](Self::as_str).
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Gone, Self::Hidden, Self::Failed].into_iter().find(|reason| reason.as_str() == text)
+        Self::ALL.into_iter().find(|reason| reason.as_str() == text)
     }
 }

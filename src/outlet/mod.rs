@@ -84,20 +84,26 @@ impl OutletWorkers {
             feed.outlet.wake_with(&partition);
             partition
         };
-        let webhook = |target: WebhookTarget| WebhookWorker {
-            base: feed.base.clone(),
-            partition: partition(&target.consumer),
-            waits: feed.webhook_waits.clone(),
-            target,
-            concurrency: outlet.concurrency,
-            give_up: outlet.give_up,
+        let webhook = |target: WebhookTarget| {
+            feed.base.metrics.outlet.expose_target(&target.consumer, &["server_error", "timeout"]);
+            WebhookWorker {
+                base: feed.base.clone(),
+                partition: partition(&target.consumer),
+                waits: feed.webhook_waits.clone(),
+                target,
+                concurrency: outlet.concurrency,
+                give_up: outlet.give_up,
+            }
         };
         let webhooks = targets.0.into_iter().map(webhook).collect();
-        let stream = outlet.stream.then(|| StreamWorker {
-            base: feed.base.clone(),
-            partition: partition("stream"),
-            waits: feed.stream_waits.clone(),
-            length: outlet.stream_length,
+        let stream = outlet.stream.then(|| {
+            feed.base.metrics.outlet.expose_target(stream::CONSUMER, &["unavailable"]);
+            StreamWorker {
+                base: feed.base.clone(),
+                partition: partition("stream"),
+                waits: feed.stream_waits.clone(),
+                length: outlet.stream_length,
+            }
         });
         Self { runtime: feed.base.runtime.clone(), webhooks, stream }
     }

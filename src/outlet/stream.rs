@@ -12,7 +12,7 @@ use crate::feed::{Base, FeedError};
 use crate::ledger::{Fence, OutletEntry};
 
 /// The name of the consumer in metrics. Other consumers have names of another form.
-const CONSUMER: &str = "stream:redis";
+pub(super) const CONSUMER: &str = "stream:redis";
 
 /// The events of one step.
 const BATCH: usize = 200;

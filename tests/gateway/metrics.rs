@@ -122,3 +122,96 @@ async fn denials_are_counted_and_logged_with_their_reason() {
     }
     assert!(!log.contains("guessed") && !log.contains(&expired), "no secret is logged");
 }
+
+/// The names of the metrics in the table of the documentation, with their types.
+fn documented() -> Vec<(String, String)> {
+    let document = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md")).unwrap();
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| `feedline_")?.split_once("` | "));
+    let kinds = rows.map(|(name, rest)| (name, rest.split(" | ").next().unwrap()));
+    let metrics = kinds.filter(|(_, kind)| ["counter", "gauge", "histogram"].contains(kind));
+    metrics.map(|(name, kind)| (format!("feedline_{name}"), kind.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn all_families_are_exposed_before_the_first_client() {
+    let server = Server::start().await;
+    let text = server.probe("/metrics").await.unwrap().body.as_str().unwrap().to_owned();
+    let documented = documented();
+    assert!(documented.len() > 70, "{documented:?}");
+    for (name, kind) in documented {
+        assert!(text.lines().any(|line| line == format!("# TYPE {name} {kind}")), "{name} is missing:\n{text}");
+    }
+    let is_zero = |sample: &str| text.lines().any(|line| line.strip_prefix(sample).is_some_and(|value| value == " 0"));
+    for sample in [
+        r#"feedline_transport_connections{transport="uni_sse"}"#,
+        r#"feedline_emulation_requests_total{outcome="forwarded"}"#,
+        r#"feedline_connections_refused_total{reason="connections_per_address"}"#,
+        r#"feedline_connections_refused_total{reason="tls"}"#,
+        r#"feedline_connections_closed_total{code="3008"}"#,
+        r#"feedline_connections_closed_total{code="1009"}"#,
+        r#"feedline_drops_total{reason="slow"}"#,
+        r#"feedline_commands_total{kind="rpc"}"#,
+        r#"feedline_fanout_inboxes_total{outcome="live"}"#,
+        r#"feedline_likes_reverted_total{reason="hidden"}"#,
+        r#"feedline_push_sent_total{platform="fcm"}"#,
+        r#"feedline_push_accepted_total{platform="apns"}"#,
+        r#"feedline_push_failed_total{platform="webpush",reason="timeout"}"#,
+        r#"feedline_push_dropped_total{reason="daily_cap"}"#,
+        r#"feedline_push_tokens_removed_total{platform="webhook"}"#,
+        r#"feedline_outlet_events_total{type="post.created"}"#,
+        r#"feedline_http_requests_total{route="page",status="200"}"#,
+        r#"feedline_http_requests_total{route="/connection/websocket",status="101"}"#,
+    ] {
+        assert!(is_zero(sample), "{sample} is not 0:\n{text}");
+    }
+    let contract = server.http("GET", "/api/openapi.json", &[], "").await.body;
+    let paths = contract["paths"].as_object().unwrap().iter();
+    let operations = paths.filter(|(path, _)| path.starts_with("/api/v1/"));
+    let mut routes = 0;
+    for (route, _) in operations {
+        routes += 1;
+        assert!(is_zero(&format!("feedline_http_request_seconds_count{{route=\"{route}\"}}")), "{route}");
+        assert!(is_zero(&format!("feedline_http_requests_total{{route=\"{route}\",status=\"503\"}}")), "{route}");
+    }
+    assert!(routes > 50, "{routes} routes");
+    for outcome in ["ok", "internal", "unavailable"] {
+        let sample = format!("feedline_operations_total{{operation=\"posts.create\",outcome=\"{outcome}\"}}");
+        assert!(is_zero(&sample), "{sample}");
+    }
+    assert!(is_zero(r#"feedline_operation_seconds_count{operation="timeline.read"}"#), "{text}");
+    // A collector reads all of it every few seconds.
+    assert!(text.len() < 400_000, "{} bytes", text.len());
+}
+
+#[tokio::test]
+async fn stores_and_consumers_of_the_configuration_are_exposed_from_the_start() {
+    let redis = RedisServer::start();
+    let secrets = json!(["a-secret-of-thirty-two-characters"]);
+    let hook = json!([{ "name": "hook", "url": "http://127.0.0.1:8999/", "secrets": secrets }]).to_string();
+    let server = Server::start_with(&[
+        ("broker.url", &redis.url()),
+        ("outlet.consumers", "app"),
+        ("outlet.stream", "true"),
+        ("outlet.webhooks", &hook),
+        ("outlet.allow_networks", "127.0.0.0/8"),
+    ])
+    .await;
+    let text = server.probe("/metrics").await.unwrap().body.as_str().unwrap().to_owned();
+    for (sample, value) in [
+        (r#"feedline_store_up{store="redis"}"#, 1),
+        (r#"feedline_store_up{store="ledger"}"#, 1),
+        (r#"feedline_outlet_delivered_total{consumer="app"}"#, 0),
+        (r#"feedline_outlet_delivered_total{consumer="webhook:hook"}"#, 0),
+        (r#"feedline_outlet_delivered_total{consumer="stream:redis"}"#, 0),
+        (r#"feedline_outlet_rejected_total{consumer="webhook:hook",reason="timeout"}"#, 0),
+        (r#"feedline_outlet_rejected_total{consumer="stream:redis",reason="unavailable"}"#, 0),
+        (r#"feedline_outlet_given_up_total{consumer="webhook:hook"}"#, 0),
+        (r#"feedline_outlet_missed_total{consumer="app"}"#, 0),
+        (r#"feedline_outlet_waiting{consumer="app"}"#, 0),
+        (r#"feedline_outlet_set_aside{consumer="webhook:hook"}"#, 0),
+    ] {
+        assert!(text.lines().any(|line| line == format!("{sample} {value}")), "{sample} is not {value}:\n{text}");
+    }
+    let lag = r#"feedline_outlet_lag_seconds{consumer="app"} 0"#;
+    assert!(text.lines().any(|line| line.starts_with(lag)), "{text}");
+}

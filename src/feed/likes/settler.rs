@@ -334,7 +334,7 @@ impl Settlers {
             }
         }
         for Reverted { user, object, reason } in &settled.reverted {
-            self.base.metrics.likes.reverted(reason.as_str());
+            self.base.metrics.likes.reverted(*reason);
             self.memory.states.remove(&(user.clone(), *object));
         }
         if !settled.reverted.is_empty() {

@@ -9,7 +9,7 @@ use crate::settings::parse::{self, ParseResult};
 use crate::settings::{ConfigValue, Secret, SectionReader, Table, ValueKind, nearest, section};
 
 /// The types of events.
-const EVENT_TYPES: [&str; 10] = [
+pub(super) const EVENT_TYPES: [&str; 10] = [
     "notification",
     "post.created",
     "post.edited",

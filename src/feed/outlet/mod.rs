@@ -31,6 +31,7 @@ pub use config::{OutletConfig, OutletWebhook, webhook_consumer};
 pub(crate) use event::OutletEvent;
 pub(crate) use poll::PollOutlet;
 
+use self::config::EVENT_TYPES;
 use self::event::entries;
 use super::error::Result;
 use super::event_queue::{EVENT_BATCH, EventHandler, MIN_EVENT_PAUSE, PendingEvent};
@@ -75,6 +76,7 @@ impl Outlet {
     /// The outlet: see [`start`](Self::start).
     pub(crate) fn new(base: Arc<Base>, quarantine: Arc<QuarantinePolicy>) -> Self {
         let config = &base.options.outlet;
+        base.metrics.outlet.expose(&EVENT_TYPES, config.registered());
         let has_activity = config.is_enabled() && (config.activity || base.options.channel_events);
         Self {
             activity: has_activity.then(|| ConnectionActivity::new(base.clone(), config.away_after)),

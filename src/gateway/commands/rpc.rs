@@ -65,7 +65,7 @@ impl RpcRunner {
             span.fail(outcome);
         }
         span.end();
-        self.metrics.operation(operation.name, outcome, begun.elapsed());
+        self.metrics.requests.operation(operation.name, outcome, begun.elapsed());
         match result.map(|output| String::from_utf8(output.into()).map(RawValue::from_string)) {
             Ok(Ok(Ok(data))) => CommandOutcome::done(call.id, ReplyBody::Rpc { data }),
             Ok(_) => CommandOutcome::refused(call.id, ErrorCode::INTERNAL),
