@@ -29,7 +29,7 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArgs {
     /// A file of `feedline export`; `-` is standard input
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 }
 

@@ -8,6 +8,7 @@ mod notify;
 mod output;
 mod reload;
 mod status;
+mod transfer;
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
