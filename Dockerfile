@@ -1,5 +1,5 @@
 # The server in a small image: the executable of the profile `dist`, linked statically, and the certificates.
-FROM rust:1-alpine AS build
+FROM rust:1.90-alpine AS build
 RUN apk add --no-cache ca-certificates cmake g++ gcc linux-headers make musl-dev perl
 # jemalloc has no threads of its own on this C library.
 ENV JEMALLOC_SYS_WITH_MALLOC_CONF=background_thread:false,dirty_decay_ms:1000,muzzy_decay_ms:1000
@@ -7,7 +7,7 @@ WORKDIR /src
 COPY . .
 RUN cargo build --locked --profile dist --package feedline
 
-FROM alpine:3
+FROM alpine:3.22
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /src/target/dist/feedline /usr/local/bin/feedline
 RUN adduser -D -H -u 10001 feedline && mkdir /data && chown feedline /data
