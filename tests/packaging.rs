@@ -125,7 +125,7 @@ fn the_composition_has_two_healthy_nodes_their_stores_and_a_proxy() {
 }
 
 #[test]
-fn the_unit_is_valid_and_hardened() {
+fn the_unit_is_valid_hardened_and_may_bind_low_ports() {
     let unit = read("ops/feedline.service");
     let values =
         |key: &str| unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect::<Vec<_>>();
@@ -134,6 +134,8 @@ fn the_unit_is_valid_and_hardened() {
         ("ExecReload", "/bin/kill -HUP $MAINPID"),
         ("NoNewPrivileges", "yes"),
         ("ProtectSystem", "strict"),
+        ("CapabilityBoundingSet", "CAP_NET_BIND_SERVICE"),
+        ("AmbientCapabilities", "CAP_NET_BIND_SERVICE"),
     ] {
         assert_eq!(values(key), [value], "{key}");
     }
