@@ -17,7 +17,7 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-/// Prints the nodes, the stores, the work that waits, and the size of the quarantine.
+/// Prints the nodes, the stores, the work that waits, the size of the quarantine, and the last failover.
 ///
 /// # Errors
 ///
@@ -35,19 +35,23 @@ pub(crate) fn status(config: &Config, args: &StatusArgs) -> anyhow::Result<()> {
 }
 
 fn print(status: &DeploymentStatus, out: &mut impl Write) -> std::io::Result<()> {
-    let DeploymentStatus { nodes, stores, work, quarantine, .. } = status;
+    let DeploymentStatus { nodes, stores, work, quarantine, failover } = status;
     writeln!(out, "stores")?;
     for (name, state) in stores {
         writeln!(out, "  {name:<24} {state}")?;
     }
-    if stores.iter().any(|(name, state)| ["postgres", "sqlite"].contains(name) && state != "ok") {
+    writeln!(out, "failover    {failover}")?;
+    let (Some(nodes), Some(work), Some(quarantine)) = (nodes, work, quarantine) else {
         return writeln!(out, "nodes, work and quarantine are unknown: the ledger cannot be read");
-    }
+    };
     writeln!(out, "nodes       {} alive", nodes.len())?;
+    let now = now();
     for node in nodes {
         let number = node.number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-        let up = now().saturating_sub(node.started_at) / 1_000;
-        writeln!(out, "  {:<24} number {number:<4} version {:<8} up {}", node.name, node.version, duration(up))?;
+        let up = duration(now.saturating_sub(node.started_at) / 1_000);
+        write!(out, "  {:<24} number {number:<4} version {:<8} up {up:<8}", node.name, node.version)?;
+        let lease = duration(node.lease_until.saturating_sub(now).div_ceil(1_000));
+        writeln!(out, " lease {lease:<3} owns {} partitions of work", node.partitions)?;
     }
     writeln!(out, "work        waiting, and the age of the oldest")?;
     for (kind, waiting) in work {

@@ -12,14 +12,14 @@ use crate::model::Millis;
 /// The state of a deployment.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DeploymentStatus {
-    /// The nodes that are alive, in the order of their starts.
-    pub nodes: Vec<NodeStatus>,
+    /// The nodes that are alive, in the order of their starts; null: the ledger cannot be read.
+    pub nodes: Option<Vec<NodeStatus>>,
     /// `redis` or `memory`, and `postgres` or `sqlite`: `"ok"`, or why the store cannot be used.
     pub stores: BTreeMap<&'static str, String>,
-    /// The work that waits, by kind.
-    pub work: BTreeMap<String, WorkStatus>,
-    /// The number of items in quarantine.
-    pub quarantine: u64,
+    /// The work that waits, by kind; null: the ledger cannot be read.
+    pub work: Option<BTreeMap<String, WorkStatus>>,
+    /// The number of items in quarantine; null: the ledger cannot be read.
+    pub quarantine: Option<u64>,
     /// The last failover of a store; `none`: none is known.
     pub failover: String,
 }
@@ -40,6 +40,10 @@ pub struct NodeStatus {
     pub started_at: Millis,
     /// How far its clock is ahead of that of the ledger, in milliseconds.
     pub clock_skew: i64,
+    /// When its lease ends without a renewal, in Unix milliseconds by the clock of the ledger.
+    pub lease_until: Millis,
+    /// The partitions of work that it owns.
+    pub partitions: u64,
 }
 
 /// Work of one kind that waits.
@@ -69,27 +73,31 @@ pub fn ledger_kind(place: &str) -> &'static str {
 }
 
 impl DeploymentStatus {
-    /// Reads the state from the ledger. If it cannot be read, `stores` says so, and the rest is empty.
+    /// Reads the state from the ledger. If it cannot be read, `stores` says so, and the rest is unknown.
     ///
     /// `likes` is the queue of likes, if that of its broker can be looked at.
     pub async fn read(
         ledger: &dyn Ledger,
-        mut stores: BTreeMap<&'static str, String>,
+        stores: BTreeMap<&'static str, String>,
         likes: Option<WorkStatus>,
         now: Millis,
     ) -> Self {
-        let read = Self::read_rows(ledger, now).await;
-        let trouble = read.as_ref().err().map(ToString::to_string);
-        stores.insert(ledger_kind(&ledger.place()), trouble.unwrap_or_else(|| "ok".to_owned()));
-        let (nodes, mut work, quarantine) = read.unwrap_or_default();
-        work.extend(likes.map(|likes| ("likes".to_owned(), likes)));
-        Self { nodes, stores, work, quarantine, failover: "none".to_owned() }
+        let mut status = Self::of_stores(stores);
+        let state = match Self::read_rows(ledger, now).await {
+            Ok((nodes, mut work, quarantine)) => {
+                work.extend(likes.map(|likes| ("likes".to_owned(), likes)));
+                (status.nodes, status.work, status.quarantine) = (Some(nodes), Some(work), Some(quarantine));
+                "ok".to_owned()
+            }
+            Err(error) => error.to_string(),
+        };
+        status.stores.insert(ledger_kind(&ledger.place()), state);
+        status
     }
 
     /// The state when only this is known of the stores.
     pub fn of_stores(stores: BTreeMap<&'static str, String>) -> Self {
-        let (nodes, work) = Default::default();
-        Self { nodes, stores, work, quarantine: 0, failover: "none".to_owned() }
+        Self { nodes: None, stores, work: None, quarantine: None, failover: "none".to_owned() }
     }
 
     /// Whether all stores can be used.
@@ -101,6 +109,7 @@ impl DeploymentStatus {
         ledger: &dyn Ledger,
         now: Millis,
     ) -> Result<(Vec<NodeStatus>, BTreeMap<String, WorkStatus>, u64)> {
+        let partitions = ledger.owned_partitions().await?;
         let mut nodes: Vec<NodeStatus> = ledger
             .identity()
             .await?
@@ -108,12 +117,14 @@ impl DeploymentStatus {
             .into_iter()
             .filter(|node| node.is_live)
             .map(|node| NodeStatus {
+                partitions: partitions.get(&node.id).copied().unwrap_or_default(),
                 id: node.id,
                 name: node.description.name,
                 number: node.description.number,
                 version: node.description.version,
                 started_at: node.description.started_at,
                 clock_skew: node.description.clock_skew,
+                lease_until: node.lease_until,
             })
             .collect();
         nodes.sort_by(|one, other| (one.started_at, &one.id).cmp(&(other.started_at, &other.id)));
@@ -129,6 +140,8 @@ impl DeploymentStatus {
             let backlog = ledger.event_backlog(consumer).await?;
             work.insert(kind.to_owned(), WorkStatus::new(backlog.events, backlog.oldest, now));
         }
+        let erasures = ledger.erasure_backlog().await?;
+        work.insert("erasures".to_owned(), WorkStatus::new(erasures.erasures, erasures.oldest, now));
         let pushes = ledger.push_backlog(now).await?;
         work.insert("pushes".to_owned(), WorkStatus::new(pushes.due, pushes.next.filter(|next| *next <= now), now));
         for backlog in ledger.outlet_backlogs().await? {

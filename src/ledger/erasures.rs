@@ -17,6 +17,15 @@ pub struct Erasure {
     pub quiet_since: Option<Millis>,
 }
 
+/// The erasures that are not finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErasureBacklog {
+    /// Their number, those that wait for their next pass included.
+    pub erasures: u64,
+    /// When the oldest of them began, in Unix milliseconds.
+    pub oldest: Option<Millis>,
+}
+
 /// Erasures. Each `erase_…` method removes up to `limit` rows in one transaction, so that other writes can run in
 /// between. Any node may call it, in any order, until it finds nothing: the remaining rows are the only record of
 /// progress.
@@ -35,6 +44,9 @@ pub trait ErasureStore: Send + Sync {
     /// The erasures that are due at `now`, the longest waiting first. The process that owns the partition of erasures
     /// works on them.
     async fn due_erasures(&self, now: Millis, limit: usize) -> Result<Vec<Erasure>>;
+
+    /// Counts the erasures that are not finished.
+    async fn erasure_backlog(&self) -> Result<ErasureBacklog>;
 
     /// Ends a pass: stores the `quiet_since` of the erasure, and when it is due again; `None`: it is finished. Returns
     /// `false` and changes nothing if the partition has another owner.

@@ -52,7 +52,7 @@ pub use self::conversations::ConversationStore;
 pub use self::counts::{CountStore, Hydration};
 pub use self::devices::{DeviceRegistration, DeviceSession, DeviceStore};
 pub use self::edges::{FollowOutcome, FollowStore, MergeSource};
-pub use self::erasures::{Erasure, ErasureStore};
+pub use self::erasures::{Erasure, ErasureBacklog, ErasureStore};
 pub use self::events::{EventBacklog, EventConsumer, EventStore, QueuedEvent};
 pub use self::favourites::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore};
 pub use self::follow_requests::{

@@ -5,6 +5,7 @@
 //! renewals cost the same however many partitions the process owns. The clock of the ledger measures leases (the clock
 //! of PostgreSQL, or of the machine with the SQLite file), so the clocks of nodes do not matter.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,6 +78,9 @@ pub trait WorkStore: Send + Sync {
 
     /// Gives partitions back.
     async fn release_partitions(&self, holder: &str, partitions: &[Fence]) -> Result<()>;
+
+    /// The number of partitions of each process with a valid lease; a process without partitions is omitted.
+    async fn owned_partitions(&self) -> Result<BTreeMap<String, u64>>;
 
     /// Ends the lease of a process: another one may take its partitions at once.
     async fn end_work_lease(&self, holder: &str) -> Result<()>;

@@ -14,6 +14,13 @@ fn what_is_unknown_without_the_ledger_is_not_shown_as_none() {
     let text = out(&shown);
     assert!(!shown.status.success() && text.contains("unknown: the ledger cannot be read"), "{shown:?}");
     assert!(text.contains("postgres") && !text.contains("0 alive") && !text.contains("hunter2"), "{text}");
+    assert!(text.contains("failover    none"), "{text}");
+    let shown = feedline(&dir, &["status", "--json"]).env("FEEDLINE__LEDGER__URL", nowhere).output().unwrap();
+    let status: Value = serde_json::from_str(out(&shown)).unwrap();
+    for member in ["nodes", "work", "quarantine"] {
+        assert_eq!(status.get(member), Some(&Value::Null), "{member}: {status}");
+    }
+    assert!(!shown.status.success() && status["stores"]["postgres"] != "ok", "{status}");
 }
 
 #[test]

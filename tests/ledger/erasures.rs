@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    DeviceSession, Erasure, IdempotentWrite, Ledger, NotificationEvent, PersonalData, ProfileChange, RevocationKind,
-    Thread, WriteLease,
+    DeviceSession, Erasure, ErasureBacklog, IdempotentWrite, Ledger, NotificationEvent, PersonalData, ProfileChange,
+    RevocationKind, Thread, WriteLease,
 };
 use feedline::model::{
     CommentId, ContentId, NotificationId, NotificationKind, ObjectId, ObjectType, PostId, PushPreferences, Restriction,
@@ -61,10 +61,13 @@ async fn erasures_need_the_partition(ledger: Any) {
         due.into_iter().map(|it| (it.user, it.quiet_since)).collect::<Vec<_>>()
     };
     assert_eq!(due(NOW).await, [(id("ann"), None)]);
+    let backlog = async || ledger.erasure_backlog().await.expect("an answer");
+    assert_eq!(backlog().await, ErasureBacklog { erasures: 1, oldest: Some(NOW) });
     let former = own(&*ledger, "w1", "erasure").await.expect("the partition");
     let quiet = Erasure { user: id("ann"), at: NOW, quiet_since: Some(NOW + 7) };
     assert!(ledger.end_erasure_pass(&former, &quiet, Some(NOW + 20)).await.unwrap());
     assert_eq!(due(NOW + 19).await, []);
+    assert_eq!(backlog().await.erasures, 1, "it waits for its next pass");
     assert_eq!(due(NOW + 20).await, [(id("ann"), Some(NOW + 7))]);
     // w1 was paused past its lease.
     let owner = hand_over(&*ledger, "w1", "w2", "erasure").await;
@@ -74,6 +77,7 @@ async fn erasures_need_the_partition(ledger: Any) {
     assert_eq!(due(NOW + 20).await, [(id("ann"), Some(NOW + 7))], "w1 changed nothing");
     // The longest waiting one comes first.
     ledger.begin_erasure(&id("bo"), NOW).await.unwrap();
+    assert_eq!(backlog().await, ErasureBacklog { erasures: 2, oldest: Some(NOW) });
     assert_eq!(due(NOW + 20).await, [(id("bo"), None), (id("ann"), Some(NOW + 7))]);
     assert_eq!(ledger.due_erasures(NOW + 20, 1).await.expect("an answer").len(), 1);
     assert!(ledger.end_erasure_pass(&owner, &quiet, None).await.unwrap());

@@ -11,6 +11,7 @@ conformance! {
     partitions_have_one_owner_until_the_lease_expires
     a_lost_ownership_changes_nothing
     partitions_are_given_back
+    partitions_are_counted_for_processes_with_a_lease
     jobs_name_the_job_before_them
     jobs_are_loaded_in_order_without_skipped_authors
 }
@@ -102,6 +103,19 @@ async fn partitions_are_given_back(ledger: Any) {
     let view = ledger.renew_work_lease(&work_lease("w2", 60_000)).await.unwrap();
     assert_eq!(view.nodes.len(), 1);
     assert_eq!(view.partitions.iter().filter(|row| row.owner.is_some()).count(), 1);
+}
+
+async fn partitions_are_counted_for_processes_with_a_lease(ledger: Any) {
+    let owned = async || ledger.owned_partitions().await.expect("an answer").into_iter().collect::<Vec<_>>();
+    assert_eq!(owned().await, []);
+    ledger.renew_work_lease(&work_lease("w1", 60_000)).await.unwrap();
+    ledger.renew_work_lease(&work_lease("w2", 1_000)).await.unwrap();
+    ledger.renew_work_lease(&work_lease("w3", 60_000)).await.unwrap();
+    assert_eq!(ledger.take_partitions("w1", &[fence("a", 0), fence("b", 0)]).await.unwrap().len(), 2);
+    assert_eq!(ledger.take_partitions("w2", &[fence("c", 0)]).await.unwrap().len(), 1);
+    assert_eq!(owned().await, [("w1".to_owned(), 2), ("w2".to_owned(), 1)]);
+    run_out(1_000).await;
+    assert_eq!(owned().await, [("w1".to_owned(), 2)], "a lease has expired");
 }
 
 async fn jobs_name_the_job_before_them(ledger: Any) {

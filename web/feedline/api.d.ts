@@ -2352,15 +2352,15 @@ export interface components {
         };
         DeploymentStatus: {
             failover: string;
-            nodes: components["schemas"]["NodeStatus"][];
+            nodes: components["schemas"]["NodeStatus"][] | null;
             /** Format: int64 */
-            quarantine: number;
+            quarantine: number | null;
             stores: {
                 [key: string]: string;
             };
             work: {
                 [key: string]: components["schemas"]["WorkStatus"];
-            };
+            } | null;
         };
         Device: {
             app_version?: string;
@@ -2744,9 +2744,13 @@ export interface components {
             /** Format: int64 */
             clock_skew: number;
             id: string;
+            /** Format: int64 */
+            lease_until: number;
             name: string;
             /** Format: uint8 */
             number?: number;
+            /** Format: int64 */
+            partitions: number;
             /** Format: int64 */
             started_at: number;
             version: string;
@@ -4844,8 +4848,10 @@ export interface operations {
                      *         {
                      *           "clock_skew": 2,
                      *           "id": "0b1f4dd1-3a4e-4f0e-9d52-0f2a7f1f0b2c",
+                     *           "lease_until": 1795236761868,
                      *           "name": "feed1_8000",
                      *           "number": 3,
+                     *           "partitions": 34,
                      *           "started_at": 1795236753868,
                      *           "version": "0.1.0"
                      *         }

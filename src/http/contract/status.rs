@@ -16,6 +16,7 @@ pub(super) fn describe_status(schemas: &mut Schemas, errors: &mut ErrorResponses
         "nodes": [{
             "id": "0b1f4dd1-3a4e-4f0e-9d52-0f2a7f1f0b2c", "name": "feed1_8000", "number": 3, "version": "0.1.0",
             "started_at": 1_795_236_753_868_u64, "clock_skew": 2,
+            "lease_until": 1_795_236_761_868_u64, "partitions": 34,
         }],
         "stores": { "postgres": "ok", "redis": "ok" },
         "work": { "fanout": { "waiting": 0, "oldest_seconds": 0 } },

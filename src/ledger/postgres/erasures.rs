@@ -7,12 +7,14 @@ use super::PostgresLedger;
 use super::columns::{at, count, id_at, integer, natural, natural_at, one};
 use super::likes::tally;
 use super::rows::readable;
-use crate::ledger::{Erasure, ErasureStore, Fence, Result};
+use crate::ledger::{Erasure, ErasureBacklog, ErasureStore, Fence, Result};
 use crate::model::{ContentId, Millis, NotificationId, Tally, UserId};
 
 const BEGIN: &str = "SELECT feedline_begin_erasure($1, $2)";
 
 const DUE: &str = "SELECT owner, at, quiet_since FROM erasures WHERE due_at <= $1 ORDER BY due_at LIMIT $2";
+
+const BACKLOG: &str = "SELECT count(*), min(at) FROM erasures";
 
 const ADVANCE: &str = "\
     UPDATE erasures SET due_at = $4, quiet_since = $5
@@ -43,6 +45,12 @@ impl ErasureStore for PostgresLedger {
             Ok(Erasure { user: id_at(row, 0)?, at: natural_at(row, 1)?, quiet_since })
         };
         Ok(readable("erasures", &rows, erasure))
+    }
+
+    async fn erasure_backlog(&self) -> Result<ErasureBacklog> {
+        let rows = self.pool.read(BACKLOG, &[]).await?;
+        let row = one(&rows)?;
+        Ok(ErasureBacklog { erasures: natural_at(row, 0)?, oldest: at::<Option<i64>>(row, 1)?.map(natural) })
     }
 
     async fn end_erasure_pass(&self, fence: &Fence, erasure: &Erasure, due_at: Option<Millis>) -> Result<bool> {

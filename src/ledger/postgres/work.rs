@@ -1,9 +1,12 @@
 //! Owners of durable work.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 
 use super::PostgresLedger;
 use super::columns::{at, integer, json_at, natural_at, one};
+use crate::ledger::work::LONGEST_LEASE;
 use crate::ledger::{Fence, Result, WorkLease, WorkStore, WorkView};
 
 const RENEW: &str = "SELECT feedline_renew_work_lease($1, $2, $3)";
@@ -14,6 +17,12 @@ const RELEASE: &str = "\
     UPDATE work_partitions SET holder = NULL
     FROM unnest($2::text[], $3::bigint[]) AS given (name, generation)
     WHERE work_partitions.name = given.name AND work_partitions.generation = given.generation AND holder = $1";
+
+const OWNED: &str = "\
+    SELECT n.holder, count(*)
+    FROM work_nodes n JOIN work_partitions p ON p.holder = n.holder, (SELECT feedline_clock() AS now) clock
+    WHERE n.lease_until > now AND n.lease_until <= now + $1
+    GROUP BY n.holder";
 
 const END: &str = "SELECT feedline_end_work_lease($1)";
 
@@ -37,6 +46,12 @@ impl WorkStore for PostgresLedger {
     async fn release_partitions(&self, holder: &str, partitions: &[Fence]) -> Result<()> {
         let (names, generations) = columns(partitions);
         self.pool.write(RELEASE, &[&holder, &names, &generations]).await.map(drop)
+    }
+
+    async fn owned_partitions(&self) -> Result<BTreeMap<String, u64>> {
+        let longest = i64::try_from(LONGEST_LEASE.as_millis()).unwrap_or(i64::MAX);
+        let rows = self.pool.read(OWNED, &[&longest]).await?;
+        rows.iter().map(|row| Ok((at(row, 0)?, natural_at(row, 1)?))).collect()
     }
 
     async fn end_work_lease(&self, holder: &str) -> Result<()> {

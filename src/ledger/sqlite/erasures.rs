@@ -9,7 +9,7 @@ use super::notification_people::next_position;
 use super::rows::user_id_at;
 use super::work::is_owned;
 use super::{SqliteLedger, count, favourites, integer, likes, natural, readable, revocations};
-use crate::ledger::{Erasure, ErasureStore, Fence, Result, Revocation, RevocationKind};
+use crate::ledger::{Erasure, ErasureBacklog, ErasureStore, Fence, Result, Revocation, RevocationKind};
 use crate::model::{CommentId, ContentId, Millis, NotificationId, ObjectId, ObjectType, PostId, Tally, UserId};
 
 #[async_trait]
@@ -29,6 +29,16 @@ impl ErasureStore for SqliteLedger {
             };
             let mut statement = db.prepare_cached(sql)?;
             readable("erasures", statement.query(params![integer(now), count(limit)])?, erasure)
+        })
+        .await
+    }
+
+    async fn erasure_backlog(&self) -> Result<ErasureBacklog> {
+        self.read(|db| {
+            db.prepare_cached("SELECT count(*), min(at) FROM erasures")?.query_row([], |row| {
+                let oldest = row.get::<_, Option<i64>>(1)?.map(natural);
+                Ok(ErasureBacklog { erasures: natural(row.get(0)?), oldest })
+            })
         })
         .await
     }

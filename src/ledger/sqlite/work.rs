@@ -1,5 +1,6 @@
 //! Owners of durable work.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -33,6 +34,19 @@ impl WorkStore for SqliteLedger {
                 db.prepare_cached(sql)?.execute(row)?;
             }
             Ok(())
+        })
+        .await
+    }
+
+    async fn owned_partitions(&self) -> Result<BTreeMap<String, u64>> {
+        self.read(|db| {
+            let sql = "SELECT holder, count(*) FROM work_partitions JOIN work_nodes USING (holder) \
+                       WHERE lease_until BETWEEN ?1 AND ?2 GROUP BY holder";
+            let clock = clock();
+            let mut statement = db.prepare_cached(sql)?;
+            let counts =
+                statement.query_map([clock + 1, longest(clock)], |row| Ok((row.get(0)?, natural(row.get(1)?))))?;
+            counts.collect()
         })
         .await
     }
