@@ -47,6 +47,9 @@ impl fmt::Display for Finding {
 /// The number of open files below which a server is short of them.
 const FILES: u64 = 4_096;
 
+/// The difference of the clock of this machine from that of Redis at which it is worth a word, in milliseconds.
+const MAX_CLOCK_SKEW: i64 = 1_000;
+
 /// A certificate that expires earlier is to be renewed, in days.
 const RENEWAL_DAYS: u64 = 21;
 
@@ -94,6 +97,10 @@ async fn broker(config: &Config, findings: &mut Vec<Finding>) {
     if is_empty {
         findings.push(Finding::Fine(format!("{name}: the user has all rights")));
     }
+    findings.extend(found.clock_ahead.map(|ahead| match ahead.abs() {
+        ..=MAX_CLOCK_SKEW => Finding::Fine(format!("{name}: its clock and that of this machine agree")),
+        _ => Finding::Advice(format!("{name}: the clock of this machine is {ahead} ms ahead of the server's")),
+    }));
     match found.eviction_policy.as_deref() {
         Some("noeviction") => findings.push(Finding::Fine(format!("{name}: maxmemory-policy is noeviction"))),
         Some(policy) => findings.push(Finding::Advice(format!(

@@ -1,6 +1,9 @@
 //! `feedline doctor`.
 
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::Output;
+use std::thread;
 
 use feedline_test_support::postgres_server::PostgresServer;
 use feedline_test_support::redis_server::RedisServer;
@@ -57,6 +60,40 @@ fn the_documented_rights_in_redis_are_those_that_are_needed() {
     assert!(!examined.status.success() && !out(&examined).contains("secret"), "{examined:?}");
 }
 
+/// Passes one connection on to a server, and sets the clock of its answer to `TIME` back by an hour.
+fn set_back(server: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut client = listener.accept().unwrap().0;
+        let mut server = TcpStream::connect(("127.0.0.1", server)).unwrap();
+        let (mut asking, mut asked) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        thread::spawn(move || io::copy(&mut asking, &mut asked));
+        let mut bytes = [0; 65_536];
+        while let Ok(read @ 1..) = server.read(&mut bytes) {
+            let answer = &mut bytes[..read];
+            if let Some(seconds) = answer.strip_prefix(b"*2\r\n$10\r\n").and_then(|rest| rest.get(..10)) {
+                let seconds: u64 = std::str::from_utf8(seconds).unwrap().parse().unwrap();
+                answer[9..19].copy_from_slice((seconds - 3_600).to_string().as_bytes());
+            }
+            client.write_all(answer).unwrap();
+        }
+    });
+    port
+}
+
+#[test]
+fn the_clocks_of_this_machine_and_of_redis_are_compared() {
+    let redis = RedisServer::start();
+    let dir = tempfile::tempdir().unwrap();
+    let examined = examine(&dir, &[("broker.url", &redis.url())]);
+    assert!(examined.status.success() && out(&examined).contains("its clock and that of this machine agree"));
+    let behind = format!("redis://127.0.0.1:{}", set_back(redis.port()));
+    let examined = examine(&dir, &[("broker.url", &behind)]);
+    let advice = out(&examined).lines().find(|line| line.starts_with("advice ") && line.contains("ms ahead of"));
+    assert!(examined.status.success() && advice.is_some_and(|line| line.contains(" 3600")), "{examined:?}");
+}
+
 #[tokio::test]
 async fn rights_and_settings_of_postgresql_are_named() {
     let postgres = PostgresServer::start_with(&["-c", "autovacuum=off"]);
@@ -71,6 +108,29 @@ async fn rights_and_settings_of_postgresql_are_named() {
     let examined = examine(&dir, &[("ledger.url", &limited)]);
     assert!(!examined.status.success(), "{examined:?}");
     assert!(out(&examined).contains("missing  ") && out(&examined).contains("CREATE on schema public"), "{examined:?}");
+    // The schema of another user: the tables alone are not enough.
+    let url = postgres.url("postgres");
+    let made = feedline(&dir, &["quarantine", "list"]).env("FEEDLINE__LEDGER__URL", &url).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let grant = "GRANT ALL ON SCHEMA public TO limited; GRANT ALL ON ALL TABLES IN SCHEMA public TO limited; \
+                 GRANT USAGE ON SEQUENCE notification_ids TO limited; \
+                 REVOKE EXECUTE ON FUNCTION feedline_clock() FROM PUBLIC";
+    postgres.ask("postgres", grant).await;
+    let examined = examine(&dir, &[("ledger.url", &limited)]);
+    assert!(!examined.status.success(), "{examined:?}");
+    for right in
+        ["USAGE on sequence follows_seq", "UPDATE on sequence notification_ids", "EXECUTE on function feedline_clock"]
+    {
+        assert!(out(&examined).contains(&format!("the right {right}\n")), "{right}: {examined:?}");
+    }
+    for granted in ["USAGE on sequence notification_ids", "on table ", "feedline_take_partitions"] {
+        assert!(!out(&examined).contains(granted), "{granted}: {examined:?}");
+    }
+    let grant = "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO limited; \
+                 GRANT EXECUTE ON FUNCTION feedline_clock() TO limited";
+    postgres.ask("postgres", grant).await;
+    let examined = examine(&dir, &[("ledger.url", &limited)]);
+    assert!(examined.status.success(), "{examined:?}");
     let nowhere = examine(&dir, &[("ledger.url", "postgres://ann:hunter2@127.0.0.1:1/feed")]);
     assert!(!nowhere.status.success() && out(&nowhere).contains("(ledger.url)"), "{nowhere:?}");
     assert!(!out(&nowhere).contains("hunter2"), "{nowhere:?}");
@@ -82,7 +142,7 @@ fn ports_files_and_credentials_are_looked_at() {
     certify(dir.path(), "1");
     let examined = examine(&dir, &[("server.tls_certificate", "tls.crt"), ("server.tls_key", "tls.key")]);
     assert!(examined.status.success() && out(&examined).contains("it expires in "), "{examined:?}");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let examined = examine(&dir, &[("server.listen", &taken)]);
     assert!(examined.status.success() && out(&examined).contains("as by a server that runs"), "{examined:?}");

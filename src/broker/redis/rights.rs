@@ -1,5 +1,7 @@
 //! Which rights of its user in Redis Feedline lacks: `feedline doctor`.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value};
 
@@ -59,6 +61,8 @@ pub struct RedisFindings {
     pub eviction_policy: Option<String>,
     /// Refused commands, each with the reason.
     pub refused: Vec<String>,
+    /// How far the clock of this machine is ahead of that of the server, in milliseconds, if the server tells the time.
+    pub clock_ahead: Option<i64>,
 }
 
 /// A connection of a command, which subscribes to nothing.
@@ -92,6 +96,7 @@ pub async fn redis_rights(options: &RedisOptions) -> Result<RedisFindings> {
     let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
     let eviction_policy = Some(field("maxmemory_policy:")).filter(|policy| !policy.is_empty()).map(str::to_owned);
     let version = field("redis_version:").to_owned();
+    let clock_ahead = clock_ahead(&endpoint, &mut connection).await?;
     endpoint.in_time(redis::cmd("MULTI").query_async::<Value>(&mut connection)).await?;
     let mut refused = Vec::new();
     // Outside of a transaction, the last one is an error of another kind.
@@ -104,7 +109,21 @@ pub async fn redis_rights(options: &RedisOptions) -> Result<RedisFindings> {
             refused.push(format!("{name}: {reason}"));
         }
     }
-    Ok(RedisFindings { version, eviction_policy, refused })
+    Ok(RedisFindings { version, eviction_policy, refused, clock_ahead })
+}
+
+/// Compares the clocks, as of the middle of the call. `None`: the user may not ask for the time.
+async fn clock_ahead(endpoint: &RedisEndpoint, connection: &mut MultiplexedConnection) -> Result<Option<i64>> {
+    let asked = unix_millis();
+    let time = async { Ok(redis::cmd("TIME").query_async::<(i64, i64)>(connection).await) };
+    let time = endpoint.in_time(time).await?.ok();
+    let middle = i64::midpoint(asked, unix_millis());
+    Ok(time.map(|(seconds, micros)| middle.saturating_sub(seconds.saturating_mul(1_000)) - micros / 1_000))
+}
+
+fn unix_millis() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn command_of(text: &str, keys: &Keys) -> Cmd {

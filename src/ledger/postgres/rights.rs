@@ -16,7 +16,8 @@ pub struct PostgresFindings {
     pub advice: Vec<String>,
 }
 
-/// Rights of the user, as texts: those that are not there.
+/// Rights of the user, as texts: those that are not there. UPDATE on a sequence is that of `setval`: a new incarnation
+/// skips numbers.
 const RIGHTS: &str = "\
     SELECT 'CREATE on schema ' || coalesce(current_schema(), 'public')
     WHERE NOT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
@@ -27,7 +28,17 @@ const RIGHTS: &str = "\
     SELECT upper(kind) || ' on table ' || c.relname
     FROM pg_class c, unnest('{select,insert,update,delete}'::text[]) AS kind
     WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
-      AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND NOT has_table_privilege(c.oid, kind)";
+      AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND NOT has_table_privilege(c.oid, kind)
+    UNION ALL
+    SELECT upper(kind) || ' on sequence ' || c.relname
+    FROM pg_class c, unnest('{usage,update}'::text[]) AS kind
+    WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+      AND c.relkind = 'S' AND NOT has_sequence_privilege(c.oid, kind)
+    UNION ALL
+    SELECT 'EXECUTE on function ' || p.proname
+    FROM pg_proc p
+    WHERE p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+      AND p.proname LIKE 'feedline!_%' ESCAPE '!' AND NOT has_function_privilege(p.oid, 'EXECUTE')";
 
 /// Settings of the server, by name.
 const SETTINGS: &str = "\
