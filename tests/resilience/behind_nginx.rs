@@ -18,7 +18,7 @@ const NODES: usize = 3;
 const READERS: usize = 300;
 const AUTHORS: usize = 3;
 
-/// The nodes leave as `OPERATE.md`'s files let them: not ready first, then without their sockets.
+/// The nodes leave as the files of `ops/` let them: not ready first, then without their sockets.
 const KEYS: [(&str, &str); 4] = [
     ("server.drain_delay", "300ms"),
     ("server.drain", "500ms"),
@@ -88,8 +88,8 @@ async fn a_rolling_restart_loses_doubles_and_fails_nothing() {
             let node = &mut cluster.nodes[round % NODES];
             assert!(node.stop().await.success(), "{}", node.log());
             node.start_again().await;
-            // nginx tries it again.
-            tokio::time::sleep(Duration::from_millis(2_500)).await;
+            // Sockets and requests use it again.
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
         over.store(true, Ordering::Relaxed);
     };
