@@ -6,8 +6,9 @@ use serde_json::json;
 
 use crate::NAMESPACES;
 use crate::client::Client;
+use crate::postgres_server::shared;
 use crate::redis_server::RedisServer;
-use crate::server::{Server, signed, unix};
+use crate::server::{Server, signed, unix, until};
 use crate::tokens::connect;
 
 #[tokio::test]
@@ -214,4 +215,24 @@ async fn stores_and_consumers_of_the_configuration_are_exposed_from_the_start() 
     }
     let lag = r#"feedline_outlet_lag_seconds{consumer="app"} 0"#;
     assert!(text.lines().any(|line| line.starts_with(lag)), "{text}");
+}
+
+#[tokio::test]
+async fn missing_connections_are_counted_and_logged_until_they_are_open() {
+    let postgres = shared();
+    let name = postgres.database("template1").await;
+    let role = format!("CREATE ROLE {name} LOGIN CONNECTION LIMIT 2; GRANT ALL ON DATABASE {name} TO {name}");
+    postgres.ask(&name, &format!("{role}; GRANT ALL ON SCHEMA public TO {name}")).await;
+    let url = postgres.url(&name).replace("feedline@", &format!("{name}@"));
+    let server = Server::start_with(&[("ledger.url", &url), ("ledger.connections", "4")]).await;
+    let missing = r#"feedline_pool_missing{store="ledger"}"#;
+    server.metric_is(missing, 2.0).await;
+    server.metric_is(r#"feedline_pool_connections{store="ledger",state="open"}"#, 2.0).await;
+    let said = "cannot open all connections";
+    until("it is logged", async || server.log().contains(said)).await;
+    let log = server.log();
+    let warning = log.lines().find(|line| line.contains(said)).unwrap();
+    assert!(warning.contains("WARN") && warning.contains("wanted=4"), "{warning}");
+    postgres.ask(&name, &format!("ALTER ROLE {name} CONNECTION LIMIT -1")).await;
+    server.metric_is(missing, 0.0).await;
 }
