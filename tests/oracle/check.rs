@@ -323,13 +323,16 @@ pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Ver
     Ok(())
 }
 
+/// Ids of posts, each with the user whose socket or timeline they concern.
+type PostsOfUsers = BTreeSet<(User, u64)>;
+
 /// Compares the pushes of a reader's socket, and the view built from them, with the model. Of reposts that were hidden
 /// once, only pages say whether they are back.
 pub(crate) async fn socket(
     world: &World,
     model: &Model,
     user: User,
-    (ever, hidden_once): (&BTreeSet<(User, u64)>, &BTreeSet<(User, u64)>),
+    (ever, hidden_once): (&PostsOfUsers, &PostsOfUsers),
     patience: Duration,
 ) -> Verdict {
     let reader = world.reader(user);

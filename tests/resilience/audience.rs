@@ -157,7 +157,8 @@ async fn activity_is_pushed_to_users_who_may_see_actor_and_post() {
     };
     let cy = UserId::parse("cy").expect("an id");
     let number = PostId(id);
-    let members = |n: u64| Event::Counts { id: number, likes: 0, comments: 0, version: n }.encode();
+    let members =
+        |n: u64| Event::Counts { id: number, likes: 0, comments: 0, reposts: None, quotes: None, version: n }.encode();
     say(Entry::Restricted(vec![cy.clone()], members(1))).await;
     say(Entry::Data(members(2))).await;
     // Visibility is checked at delivery: bo receives these before ann hides from him.

@@ -52,6 +52,8 @@ pub(crate) fn posts(many: usize) -> Vec<Post> {
             data: None,
             created_at,
             edited_at: None,
+            quote: None,
+            repost: None,
         }
     };
     (0..many).map(post).collect()

@@ -231,7 +231,7 @@ impl FollowerScanner {
         users: Vec<UserId>,
     ) -> Result<WritingPage> {
         let post = scan.entry.post().ok_or(FeedError::Internal)?;
-        let users = self.base.visibility.select_recipients(post, scan.author, scan.recipients, users).await?;
+        let users = scan.recipients.select(&self.base.visibility, post, scan.author, users).await?;
         let inboxes = u32::try_from(users.len()).unwrap_or(u32::MAX).min(MAX_INBOXES_UNDER_WAY);
         // Pages under way end by themselves, so a job that waits here for its own earlier pages goes on.
         let permits = Arc::clone(&self.under_way).acquire_many_owned(inboxes).await.ok();

@@ -167,7 +167,7 @@ impl PullLog {
             let followers = self.base.ledger.followers_among(&pulled.author, asked).await?;
             let author = &pulled.author;
             let recipients = if is_hidden_repost { Recipients::LosersOfRepost } else { Recipients::of(&pulled.entry) };
-            let followers = self.base.visibility.select_recipients(post, author, recipients, followers).await?;
+            let followers = recipients.select(&self.base.visibility, post, author, followers).await?;
             let pages: Vec<_> =
                 followers.chunks(self.base.options.fanout.page).map(|users| self.append_to(pulled, users)).collect();
             stream::iter(pages).buffer_unordered(MAX_CONCURRENT_PAGES).try_collect::<()>().await?;

@@ -15,6 +15,7 @@ use crate::feed::call::{Call, Caller};
 use crate::feed::error::{FeedError, NO_COMMENT, NO_POST, Result};
 use crate::feed::input::{Done, OneComment};
 use crate::feed::runtime::now;
+use crate::feed::visibility::may_comment;
 use crate::ledger::{CommentEditOutcome, CommentOutcome, EventConsumer, MAX_COMMENT_DEPTH, Tally};
 use crate::model::{
     Channel, Comment, CommentChanged, CommentId, DomainEvent, Entry, Event, PostId, RemovedComment, Retention, UserId,
@@ -70,7 +71,7 @@ impl CommentService {
         if cached.post.removed.is_some() {
             return Err(FeedError::Forbidden("this post was removed"));
         }
-        if !self.base.visibility.may_comment(author, &cached).await? {
+        if !may_comment(&self.base.visibility, author, &cached).await? {
             return Err(FeedError::Forbidden("the author of this post has limited who may comment"));
         }
         let above = match draft.reply_to {

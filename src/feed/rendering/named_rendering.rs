@@ -11,7 +11,7 @@ use super::people::load_people;
 use crate::feed::base::Base;
 use crate::feed::content::{CachedPost, PostEventKind, PostMap};
 use crate::feed::error::Result;
-use crate::feed::visibility::{Sources, UserIdSet};
+use crate::feed::visibility::{Sources, TimelinePolicy, UserIdSet};
 use crate::model::{Entry, Event, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// The publications that show a post.
@@ -113,7 +113,7 @@ impl NamedContent {
         // Most readers of a timeline have read a page, so their followees are known.
         let follows =
             |author: &UserId| followees.iter().any(|(reader, all)| may_follow(reader, all.as_deref(), author));
-        let sources = base.visibility.sources(reposts.values().copied(), follows).await?;
+        let sources = TimelinePolicy::of(&base.visibility).sources(reposts.values().copied(), follows).await?;
         let may_repeat =
             reposts.iter().filter(|(repost, post)| sources.authors_before(**repost, **post).next().is_some());
         let may_repeat: Vec<(&Arc<CachedPost>, PostId)> =

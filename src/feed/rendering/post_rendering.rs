@@ -17,7 +17,7 @@ use crate::feed::error::Result;
 use crate::feed::expand::{Expand, PostPreview};
 use crate::feed::input::PostPage;
 use crate::feed::paging::PageCursor as _;
-use crate::feed::visibility::{ViewContext, VisibilityPolicy};
+use crate::feed::visibility::{TimelinePolicy, ViewContext, VisibilityPolicy, closed_to_comments};
 use crate::ledger::{Hydration, Ledger};
 use crate::model::{Person, PostCounts, PostFlags, PostId, RepostedBy, UserId};
 
@@ -136,7 +136,7 @@ impl PostRenderer {
         }
         if let Some(reader) = reader {
             let shown = posts.iter().chain(page.named.values()).map(|cached| &**cached);
-            page.closed = self.visibility.closed_to_comments(reader, shown).await?;
+            page.closed = closed_to_comments(&self.visibility, reader, shown).await?;
         }
         let render = |cached: &Arc<CachedPost>| {
             let id = cached.post.id;
@@ -165,7 +165,7 @@ impl PostRenderer {
         if reposted.is_empty() {
             return Ok(HashMap::new());
         }
-        self.visibility.reposted_by(reader, posts, &reposted).await
+        TimelinePolicy::of(&self.visibility).reposted_by(reader, posts, &reposted).await
     }
 
     /// The posts that these posts name, which the reader may see, and those that reposted ones quote.

@@ -19,6 +19,7 @@ use crate::feed::input::{PostFeed, PostPage};
 use crate::feed::paging::PostPageBuilder;
 use crate::feed::query_values::number;
 use crate::feed::rendering::{Audience, EventRenderer, Viewer};
+use crate::feed::visibility::TimelinePolicy;
 use crate::ledger::TimelineRange;
 use crate::model::{Entry, Position, PostId, UserId};
 
@@ -155,7 +156,8 @@ impl TimelinePages {
                 } else {
                     stored.by_ref().take(count).collect()
                 };
-                let visible = self.base.visibility.timeline_posts(user, ids.iter().copied()).await?;
+                let visible =
+                    TimelinePolicy::of(&self.base.visibility).timeline_posts(user, ids.iter().copied()).await?;
                 page.take_posts(&ids, &visible);
             }
             // The ledger continues below the floor of the inbox.

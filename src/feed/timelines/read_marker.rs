@@ -11,6 +11,7 @@ use crate::feed::base::Base;
 use crate::feed::call::Call;
 use crate::feed::error::Result;
 use crate::feed::pushes::clear_plan;
+use crate::feed::visibility::TimelinePolicy;
 use crate::model::{Entry, Event, Millis, PostId, UserId};
 
 /// The maximal number of unread posts that are counted: the visibility of each is checked.
@@ -74,7 +75,7 @@ impl ReadMarkers {
         let newer = &held[..held.partition_point(|id| *id > marker)];
         let mut unread = 0;
         for some in newer.chunks(MAX_UNREAD) {
-            let seen = self.base.visibility.timeline_posts(user, some.iter().copied()).await?;
+            let seen = TimelinePolicy::of(&self.base.visibility).timeline_posts(user, some.iter().copied()).await?;
             unread += seen.values().filter(|cached| cached.post.author != *user).count();
             if unread >= MAX_UNREAD {
                 break;

@@ -24,41 +24,39 @@ fn admits(post: &Post, reader: &UserId, follows: bool) -> bool {
         }
 }
 
-impl VisibilityPolicy {
-    /// The posts among these, which the reader can see, on which the reader may not comment, as far as the caches know.
-    /// Only posts that followers may comment on need relations.
-    ///
-    /// # Errors
-    /// If the ledger cannot be read.
-    pub(crate) async fn closed_to_comments(
-        &self,
-        reader: &UserId,
-        posts: impl IntoIterator<Item = &CachedPost> + Send,
-    ) -> Result<HashSet<PostId>> {
-        let limited: Vec<&Post> =
-            posts.into_iter().map(|cached| &cached.post).filter(|post| is_limited(post, reader)).collect();
-        let for_followers = limited.iter().filter(|post| post.comment_policy == CommentPolicy::Followers);
-        let authors: HashSet<UserId> = for_followers.map(|post| post.author.clone()).collect();
-        let followed = self.followees_among(reader, authors).await?;
-        let closed = limited.into_iter().filter(|post| !admits(post, reader, followed.contains(&post.author)));
-        Ok(closed.map(|post| post.id).collect())
-    }
+/// The posts among these, which the reader can see, on which the reader may not comment, as far as the caches know.
+/// Only posts that followers may comment on need relations.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub(crate) async fn closed_to_comments(
+    policy: &VisibilityPolicy,
+    reader: &UserId,
+    posts: impl IntoIterator<Item = &CachedPost> + Send,
+) -> Result<HashSet<PostId>> {
+    let limited: Vec<&Post> =
+        posts.into_iter().map(|cached| &cached.post).filter(|post| is_limited(post, reader)).collect();
+    let for_followers = limited.iter().filter(|post| post.comment_policy == CommentPolicy::Followers);
+    let authors: HashSet<UserId> = for_followers.map(|post| post.author.clone()).collect();
+    let followed = policy.followees_among(reader, authors).await?;
+    let closed = limited.into_iter().filter(|post| !admits(post, reader, followed.contains(&post.author)));
+    Ok(closed.map(|post| post.id).collect())
+}
 
-    /// Whether a reader who can see a post may comment on it. A cached denial may be from before a follow, so it is
-    /// verified.
-    ///
-    /// # Errors
-    /// If the ledger cannot be read.
-    pub(crate) async fn may_comment(&self, reader: &UserId, cached: &CachedPost) -> Result<bool> {
-        if self.closed_to_comments(reader, [cached]).await?.is_empty() {
-            return Ok(true);
-        }
-        let post = &cached.post;
-        if !admits(post, reader, true) {
-            return Ok(false);
-        }
-        let pair = (reader.clone(), post.author.clone());
-        let relations = self.relations.reload(HashSet::from([pair])).await?;
-        Ok(relations.get(reader, &post.author).is_some_and(|relation| relation.follows))
+/// Whether a reader who can see a post may comment on it. A cached denial may be from before a follow, so it is
+/// verified.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub(crate) async fn may_comment(policy: &VisibilityPolicy, reader: &UserId, cached: &CachedPost) -> Result<bool> {
+    if closed_to_comments(policy, reader, [cached]).await?.is_empty() {
+        return Ok(true);
     }
+    let post = &cached.post;
+    if !admits(post, reader, true) {
+        return Ok(false);
+    }
+    let pair = (reader.clone(), post.author.clone());
+    let relations = policy.relations.reload(HashSet::from([pair])).await?;
+    Ok(relations.get(reader, &post.author).is_some_and(|relation| relation.follows))
 }

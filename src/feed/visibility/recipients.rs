@@ -70,34 +70,34 @@ impl Recipients<'_> {
     }
 }
 
-impl VisibilityPolicy {
+impl Recipients<'_> {
     /// Selects the recipients of an entry about this post among the given followers of its author and the author.
     /// Returns none if the current visibility decides and the post is deleted: the deletion has its own entry.
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub(crate) async fn select_recipients(
-        &self,
+    pub(crate) async fn select(
+        self,
+        policy: &VisibilityPolicy,
         post: PostId,
         author: &UserId,
-        recipients: Recipients<'_>,
         mut users: Vec<UserId>,
     ) -> Result<Vec<UserId>> {
-        if matches!(recipients, Recipients::LosersOfRepost) {
-            return self.losers_of_repost(post, users).await;
+        if matches!(self, Self::LosersOfRepost) {
+            return losers_of_repost(policy, post, users).await;
         }
-        let cached = if recipients.depends_on_now() { self.posts.get([post]).await?.remove(&post) } else { None };
-        if cached.is_none() && recipients.depends_on_now() {
+        let cached = if self.depends_on_now() { policy.posts.get([post]).await?.remove(&post) } else { None };
+        if cached.is_none() && self.depends_on_now() {
             return Ok(Vec::new());
         }
         let now = cached.as_ref().map_or(&Visibility::Public, |cached| &cached.post.visibility);
-        let conditions = recipients.conditions(now);
+        let conditions = self.conditions(now);
         let all_public = conditions.iter().all(|(visibility, _)| **visibility == Visibility::Public);
-        if all_public && self.relations.users_with_restrictions([author.clone()]).await?.is_empty() {
+        if all_public && policy.relations.users_with_restrictions([author.clone()]).await?.is_empty() {
             users.retain(|_| conditions.iter().all(|(_, must_see)| *must_see));
             return Ok(users);
         }
-        let relations = self.relations.load_uncached(&users, author).await?;
+        let relations = policy.relations.load_uncached(&users, author).await?;
         let is_repost = cached.as_ref().is_some_and(|cached| cached.post.repost.is_some());
         let receives = |reader: &UserId, relation: Relation| {
             if is_repost && relation.reposts_off {
@@ -110,27 +110,27 @@ impl VisibilityPolicy {
         users.retain(|reader| relations.next().is_some_and(|relation| receives(reader, relation)));
         Ok(users)
     }
+}
 
-    /// See [`Recipients::LosersOfRepost`].
-    async fn losers_of_repost(&self, repost: PostId, mut users: Vec<UserId>) -> Result<Vec<UserId>> {
-        let Some(cached) = self.posts.get([repost]).await?.remove(&repost) else { return Ok(Vec::new()) };
-        let relations = self.relations.load_uncached(&users, &cached.post.author).await?;
-        let mut relations = relations.into_iter();
-        users.retain(|reader| {
-            let relation = relations.next().unwrap_or_default();
-            AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }.can_see_post(&cached.post)
-        });
-        let Some(reposted) = cached.post.repost else { return Ok(Vec::new()) };
-        let Some(reposted) = self.posts.get([reposted]).await?.remove(&reposted) else { return Ok(users) };
-        let author = &reposted.post.author;
-        let standing = self.relations.standing(author).await?;
-        let relations = self.relations.load_uncached(&users, author).await?;
-        let mut relations = relations.into_iter();
-        users.retain(|reader| {
-            let relation = Relation { standing, ..relations.next().unwrap_or_default() };
-            let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Unrequested };
-            !access.can_see_post(&reposted.post)
-        });
-        Ok(users)
-    }
+/// See [`Recipients::LosersOfRepost`].
+async fn losers_of_repost(policy: &VisibilityPolicy, repost: PostId, mut users: Vec<UserId>) -> Result<Vec<UserId>> {
+    let Some(cached) = policy.posts.get([repost]).await?.remove(&repost) else { return Ok(Vec::new()) };
+    let relations = policy.relations.load_uncached(&users, &cached.post.author).await?;
+    let mut relations = relations.into_iter();
+    users.retain(|reader| {
+        let relation = relations.next().unwrap_or_default();
+        AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }.can_see_post(&cached.post)
+    });
+    let Some(reposted) = cached.post.repost else { return Ok(Vec::new()) };
+    let Some(reposted) = policy.posts.get([reposted]).await?.remove(&reposted) else { return Ok(users) };
+    let author = &reposted.post.author;
+    let standing = policy.relations.standing(author).await?;
+    let relations = policy.relations.load_uncached(&users, author).await?;
+    let mut relations = relations.into_iter();
+    users.retain(|reader| {
+        let relation = Relation { standing, ..relations.next().unwrap_or_default() };
+        let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Unrequested };
+        !access.can_see_post(&reposted.post)
+    });
+    Ok(users)
 }

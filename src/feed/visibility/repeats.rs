@@ -61,7 +61,15 @@ fn is_within(source: PostId, repost: PostId) -> bool {
     source < repost && repost.time().saturating_sub(source.time()) < WINDOW
 }
 
-impl VisibilityPolicy {
+/// Decides which posts a timeline shows, out of those that its reader may see.
+pub(crate) struct TimelinePolicy<'p>(&'p VisibilityPolicy);
+
+impl<'p> TimelinePolicy<'p> {
+    /// That of a deployment with this visibility policy.
+    pub(crate) fn of(visibility: &'p VisibilityPolicy) -> Self {
+        Self(visibility)
+    }
+
     /// The sources of these posts: the posts themselves, and those of their newest reposts whose authors somebody
     /// `follows`.
     ///
@@ -76,14 +84,14 @@ impl VisibilityPolicy {
         if posts.is_empty() {
             return Ok(Sources::default());
         }
-        let newest = self.newest_reposts.get(posts.iter().copied()).await?;
+        let newest = self.0.newest_reposts.get(posts.iter().copied()).await?;
         let of_post = |post: PostId| {
             let reposts = newest.get(&post).into_iter().flat_map(|reposts| reposts.iter().rev());
             let followed = reposts.filter(|it| follows(&it.author)).map(|it| it.repost);
             std::iter::once(post).chain(followed).collect::<Vec<PostId>>()
         };
         let by_post: HashMap<PostId, Vec<PostId>> = posts.into_iter().map(|post| (post, of_post(post))).collect();
-        let loaded = self.posts.get(by_post.values().flatten().copied().collect::<Vec<_>>()).await?;
+        let loaded = self.0.posts.get(by_post.values().flatten().copied().collect::<Vec<_>>()).await?;
         let sources = by_post
             .into_iter()
             .map(|(post, ids)| (post, ids.into_iter().filter_map(|id| loaded.get(&id).cloned()).collect()));
@@ -97,15 +105,15 @@ impl VisibilityPolicy {
         reader: &UserId,
         posts: impl IntoIterator<Item = PostId> + Send,
     ) -> Result<(Sources, HashSet<PostId>)> {
-        let followees = self.relations.followees(reader).await?;
+        let followees = self.0.relations.followees(reader).await?;
         // A reader may follow too many to know them all at once.
         let follows = |author: &UserId| author == reader || followees.as_ref().is_none_or(|all| all.contains(author));
         let sources = self.sources(posts, follows).await?;
         let all = || sources.0.values().flatten().filter(|cached| follows(&cached.post.author));
         let authors: HashSet<UserId> = all().map(|cached| cached.post.author.clone()).collect();
-        let relations = self.relations_to(Some(reader), authors).await?;
+        let relations = self.0.relations_to(Some(reader), authors).await?;
         let has = |cached: &CachedPost| {
-            let relation = self.relation(&relations, Some(reader), &cached.post.author);
+            let relation = self.0.relation(&relations, Some(reader), &cached.post.author);
             AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }.can_see_post(&cached.post)
         };
         let here = all().filter(|cached| has(cached)).map(|cached| cached.post.id).collect();
@@ -122,7 +130,7 @@ impl VisibilityPolicy {
         reader: &UserId,
         ids: impl IntoIterator<Item = PostId> + Send,
     ) -> Result<HashMap<PostId, Arc<CachedPost>>> {
-        let mut posts = self.visible_posts(Some(reader), ViewContext::Timeline, ids).await?;
+        let mut posts = self.0.visible_posts(Some(reader), ViewContext::Timeline, ids).await?;
         self.remove_repeats(reader, &mut posts).await?;
         Ok(posts)
     }
