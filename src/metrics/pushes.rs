@@ -49,7 +49,8 @@ const FAILURES: [&str; 8] = [
 ];
 
 /// Why pushes are not to be sent any more.
-const DROPS: [&str; 2] = ["daily_cap", "signed_out"];
+const DROPS: [&str; 9] =
+    ["daily_cap", "expired", "live", "mentioned", "muted", "no_device", "read", "signed_out", "unwanted"];
 
 impl PushMetrics {
     pub(super) fn new() -> Self {

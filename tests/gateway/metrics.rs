@@ -171,7 +171,6 @@ async fn all_families_are_exposed_before_the_first_client() {
     let mut routes = 0;
     for (route, _) in operations {
         routes += 1;
-        assert!(is_zero(&format!("feedline_http_request_seconds_count{{route=\"{route}\"}}")), "{route}");
         assert!(is_zero(&format!("feedline_http_requests_total{{route=\"{route}\",status=\"503\"}}")), "{route}");
     }
     assert!(routes > 50, "{routes} routes");
@@ -179,9 +178,8 @@ async fn all_families_are_exposed_before_the_first_client() {
         let sample = format!("feedline_operations_total{{operation=\"posts.create\",outcome=\"{outcome}\"}}");
         assert!(is_zero(&sample), "{sample}");
     }
-    assert!(is_zero(r#"feedline_operation_seconds_count{operation="timeline.read"}"#), "{text}");
     // A collector reads all of it every few seconds.
-    assert!(text.len() < 400_000, "{} bytes", text.len());
+    assert!(text.len() < 100_000, "{} bytes", text.len());
 }
 
 #[tokio::test]
