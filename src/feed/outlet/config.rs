@@ -9,11 +9,15 @@ use crate::settings::parse::{self, ParseResult};
 use crate::settings::{ConfigValue, Secret, SectionReader, Table, ValueKind, nearest, section};
 
 /// The types of events.
-pub(super) const EVENT_TYPES: [&str; 10] = [
+pub(super) const EVENT_TYPES: [&str; 14] = [
     "notification",
     "post.created",
     "post.edited",
     "post.deleted",
+    "post.removed",
+    "comment.removed",
+    "user.suspended",
+    "report.created",
     "follow.created",
     "follow.deleted",
     "user.connected",
