@@ -16,7 +16,9 @@ export function webSocket(WebSocket = globalThis.WebSocket) {
       socket.onopen = socket.onmessage = socket.onclose = null;
       socket.close();
     };
-    return { send: (frame) => socket.send(frame), close };
+    // Browsers log each frame for a closing socket as an error.
+    const send = (/** @type {string} */ frame) => void (socket.readyState === 1 && socket.send(frame));
+    return { send, close };
   };
 }
 
