@@ -21,11 +21,18 @@ lint:
 	$(CARGO) clippy --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
+# Tests with a limit of seconds, or that count what a server does meanwhile. They run one at a time.
+ALONE := behind_nginx:: invalidation::on_ rolling_restarts_delay_no_post a_lock_is_in_force round_trips_do_not_depend \
+  a_suspended_author_leaves_all_pages bursts_do_not_delay backlogs_of_one_author
+
 # Unit, property and black-box tests in Rust. Most of their time they wait for servers, so more of them run at a time
 # than there are cores.
 unit: export RUST_TEST_THREADS ?= 4
 unit: build
-	$(CARGO) test --workspace --no-fail-fast
+	@failed=0; \
+	$(CARGO) test --workspace --no-fail-fast -- $(ALONE:%=--skip %) || failed=1; \
+	RUST_TEST_THREADS=1 $(CARGO) test --test gateway --test resilience --no-fail-fast -- $(ALONE) || failed=1; \
+	exit $$failed
 
 # The modules of the page, without a browser.
 page: tests/node_modules/.package-lock.json

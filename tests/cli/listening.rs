@@ -245,6 +245,8 @@ async fn a_websocket_over_tls_loses_nothing_of_what_its_client_reads_late() {
         ("server.tls_key", "tls.key"),
         ("server.admin_listen", "127.0.0.1:0"),
         ("client.queue_bytes", "100000000"),
+        // On a slow machine, the messages take longer than a client may accept nothing by default.
+        ("client.write_timeout", "1m"),
         ("client.insecure", "true"),
         ("namespaces", r#"[{"name":"news"}]"#),
     ];

@@ -13,7 +13,6 @@ use crate::likers::{Backend, Book, Field, RECOVERY};
 use crate::paused_settlers::pause_without_lock;
 use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
-use crate::server::PATIENCE;
 
 /// The number of users who like at the same time.
 const PEOPLE: usize = 30;
@@ -308,7 +307,7 @@ async fn check_likes_while_the_ledger_is_unwritable(field: Field) {
     while Instant::now() < until {
         let asked = Instant::now();
         assert!(backend.note(&book, port, &format!("u{n}"), id, true).await, "{}", field.nodes[0].log());
-        assert!(asked.elapsed() < PATIENCE / 4, "took {:?}", asked.elapsed());
+        assert!(asked.elapsed() < Duration::from_secs(5), "took {:?}", asked.elapsed());
         n += 1;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

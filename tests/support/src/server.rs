@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The longest time that a test waits for one event.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The signing secret of tokens, unless a test configures another one.
 pub const SECRET: &str = "a secret that is long enough for HS256 tokens";
