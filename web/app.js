@@ -64,7 +64,7 @@ export class App {
   /** The view Home; the language and the user are those with which it was made. */
   home = null;
   favourites = null;
-  /** The posts that the user passed on. */
+  /** The posts that the user reposted. */
   reposts = null;
   /** Pushes to this browser. */
   push = null;

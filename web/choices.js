@@ -1,4 +1,4 @@
-// What the reader marked of posts, as favourites or to pass on: as it was last set, ahead of what pages say.
+// The favourites and reposts of the reader, as last set on this page. They take precedence over pages read before.
 
 import { Emitter } from "./emitter.js";
 import { remember } from "./feedline/bounded.js";

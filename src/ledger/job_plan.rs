@@ -67,7 +67,7 @@ pub(super) fn author_hidden(post: PostId, author: &UserId) -> Work {
     Work::HideAuthor { post, author: author.clone() }
 }
 
-/// The job that tells the readers of a repost that they may not see the post any more.
+/// The job that removes a repost from the open timelines of readers who may no longer see the reposted post.
 pub(super) fn repost_hidden(repost: &NewestRepost) -> Work {
     Work::HideRepost { repost: repost.repost, author: repost.author.clone() }
 }

@@ -71,7 +71,7 @@ pub enum Work {
         /// The author.
         author: UserId,
     },
-    /// Some readers may not see the post any more that a repost passes on: the repost leaves their open timelines.
+    /// Some readers may no longer see a reposted post: the repost is removed from their open timelines.
     HideRepost {
         /// The repost.
         repost: PostId,

@@ -140,8 +140,7 @@ pub struct Post {
     /// Additional data of the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Map<String, Value>>,
-    /// The post that this one passes on. It has nothing of its own but its visibility then. Readers get the whole post
-    /// instead.
+    /// The reposted post. A repost has no content, only its visibility. Readers get the whole reposted post with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub repost: Option<PostId>,
@@ -165,26 +164,31 @@ impl Post {
         self.repost.or(self.quote)
     }
 
-    /// The repost of another post.
-    pub fn repost(id: PostId, author: &UserId, post: PostId, visibility: Visibility) -> Self {
+    /// A public post without content, written at the time of its id.
+    pub fn blank(id: PostId, author: UserId) -> Self {
         Self {
             id,
-            author: author.clone(),
+            author,
             text: String::new(),
             media: Vec::new(),
             location: None,
             topics: Vec::new(),
             mentions: Vec::new(),
             platform: None,
-            visibility,
+            visibility: Visibility::Public,
             comment_policy: CommentPolicy::default(),
             data: None,
-            repost: Some(post),
+            repost: None,
             quote: None,
             created_at: id.time(),
             removed: None,
             edited_at: None,
         }
+    }
+
+    /// The repost of another post.
+    pub fn repost(id: PostId, author: &UserId, post: PostId, visibility: Visibility) -> Self {
+        Self { visibility, repost: Some(post), ..Self::blank(id, author.clone()) }
     }
 }
 
@@ -288,7 +292,7 @@ pub struct ShownPost {
     /// The reader's own actions on the post.
     #[serde(flatten)]
     pub flags: Option<PostFlags>,
-    /// The post that it passes on; absent if it is no repost.
+    /// The reposted post; absent if it is no repost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repost: Option<Box<ShownPost>>,
     /// The post that it quotes; absent if it quotes none.
@@ -314,7 +318,7 @@ pub struct VersionedCounts {
     pub version: u64,
 }
 
-/// Whose posts may be quoted by whom. Part of a profile.
+/// Who may quote the posts of a user. Part of the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Quotable {

@@ -1,4 +1,4 @@
-// Reposts and quotes: the button, who passed a post on, quotes and their drafts, detaching, lists, and settings.
+// Reposts and quotes: the button, who reposted a post, quotes and their drafts, detaching, lists, and settings.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -37,7 +37,7 @@ const passedIs = (browser, id, wanted) =>
       return found && !found.hidden ? found.textContent : "";
     }, within(id, "passed")),
     (now) => now === wanted,
-    `passed on by ${wanted}`,
+    `reposted by ${wanted}`,
   );
 const until = (browser, ask, what) => browser.until(ask, Boolean, what);
 const choose = async (browser, id, item) => {
@@ -50,7 +50,7 @@ const visit = async (browser, path) => {
   await go(browser, path);
 };
 
-test("a post is passed on at once, said to followers, counted, and taken back", async () => {
+test("a repost is shown at once, pushed to followers, counted, and taken back", async () => {
   const { ann, bo } = scene;
   const id = await post("cy", "Lines on a blackboard");
   await go(bo, "/explore");
@@ -107,7 +107,7 @@ test("likes, favourites and comments of a repost are those of the post", async (
   await go(ann, "/");
 });
 
-test("a post for followers is not passed on; what the server refuses is taken back", async () => {
+test("a post for followers is not reposted; what the server refuses is taken back", async () => {
   const { ann, bo } = scene;
   const closed = await post("di", "For my followers", { visibility: "followers" });
   const reason = "Only posts that everyone may see can be reposted";

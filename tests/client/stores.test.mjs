@@ -117,7 +117,7 @@ describe("timelines", () => {
     assert.deepEqual(idsOf(timeline.entries), [own.id, older.id, post.id]);
   });
 
-  test("show a post that several pass on once, as pages do", async () => {
+  test("show a post that several users reposted once, as pages do", async () => {
     const { ann, bo, post: unrelated } = await withPost(at);
     const [cy, di, ed] = [someone("cy"), someone("di"), someone("ed")];
     await at.server.meet(cy, di, ed);

@@ -144,7 +144,7 @@ async fn absent_and_null_are_told_apart_in_changes_and_the_status_only() {
     }
     let cleared = ["data", "location", "media"].map(|it| format!("PostEdit.{it}"));
     let of_profile = ["avatar", "bio", "data"].map(|it| format!("ProfileUpdate.{it}"));
-    // Operators tell "none" from "unknown": the ledger cannot be read.
+    // Null is "unknown", because the ledger cannot be read; an empty list is "none".
     let unknown = ["nodes", "quarantine", "work"].map(|it| format!("DeploymentStatus.{it}"));
     let expected: BTreeSet<String> = cleared.into_iter().chain(of_profile).chain(unknown).collect();
     assert_eq!(nullable, expected);

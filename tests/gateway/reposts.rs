@@ -59,7 +59,7 @@ async fn notified(server: &Server, user: &str, kind: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_repost_passes_a_post_on() {
+async fn followers_see_a_reposted_post() {
     for Setup { server, .. } in &Setup::all().await {
         server.follow("fan", "bo").await;
         let post = server.post("ann", "by ann #hers").await;

@@ -7,7 +7,7 @@ use feedline::ledger::{
     Backlog, Durability, EditOutcome, FANOUT_PARTITIONS, Fence, Job, JobRequest, Ledger, LedgerError, LoadedJob,
     NewAccount, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions, TimelineRange, WorkLease,
 };
-use feedline::model::{Comment, CommentId, Post, PostId, UserId, Visibility};
+use feedline::model::{Comment, CommentId, Post, PostId, UserId};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -124,22 +124,10 @@ pub(crate) async fn backlog(ledger: &dyn Ledger) -> Backlog {
 
 pub(crate) fn post(number: u64, author: &str, topics: &[&str]) -> Post {
     Post {
-        id: PostId(number),
-        author: id(author),
         text: format!("post {number} \u{1F600} \"quoted\" \n"),
-        media: Vec::new(),
-        location: None,
         topics: topics.iter().map(|&topic| topic.into()).collect(),
-        mentions: Vec::new(),
-        platform: None,
-        removed: None,
-        visibility: Visibility::Public,
-        comment_policy: feedline::model::CommentPolicy::Everyone,
-        data: None,
-        repost: None,
-        quote: None,
         created_at: NOW + number,
-        edited_at: None,
+        ..Post::blank(PostId(number), id(author))
     }
 }
 

@@ -197,7 +197,7 @@ impl Act {
                 if is_there { 200 } else { 404 }
             }
             Self::Set { .. } | Self::Lock { .. } | Self::Answer { .. } | Self::RemoveFollower { .. } => 200,
-            // What is meant for the post that a repost passes on.
+            // Applies to the reposted post.
             Self::Edit { by, id, .. }
                 if model.posts.get(id).is_some_and(|it| it.author == *by && it.repost.is_some()) =>
             {

@@ -53,7 +53,7 @@ pub(crate) struct Post {
     pub(crate) visibility: Visibility,
     /// Removed by the backend: only the author sees it.
     pub(crate) is_removed: bool,
-    /// The post that it passes on.
+    /// The reposted post.
     pub(crate) repost: Option<u64>,
     /// The post that it quotes.
     pub(crate) quote: Option<u64>,
@@ -130,14 +130,14 @@ impl Model {
         reader != user && self.suspended.contains(user)
     }
 
-    /// Whether a reader may see a post that exists. For a repost, they must be able to see the post that it passes on.
+    /// Whether a reader may see a post that exists. For a repost, they must be able to see the reposted post.
     pub(crate) fn may_see(&self, reader: User, post: &Post, surface: ViewContext) -> bool {
         let sees =
             |id: u64| self.posts.get(&id).is_some_and(|post| self.may_see_own(reader, post, ViewContext::Listed));
         post.repost.is_none_or(sees) && self.may_see_own(reader, post, surface)
     }
 
-    /// The same, as far as the author of the post decides it.
+    /// The same, by the rules of the author of the post.
     pub(crate) fn may_see_own(&self, reader: User, post: &Post, surface: ViewContext) -> bool {
         let author = post.author;
         if reader == author {
@@ -159,7 +159,7 @@ impl Model {
         meant && !muted && !self.has(Edge::Hide, author, reader) && !self.blocked(reader, author)
     }
 
-    /// Whether a reader's timeline has a post, as far as its author decides it.
+    /// Whether a reader's timeline has a post by the rules of its author.
     fn has_in_timeline(&self, reader: User, post: &Post) -> bool {
         let author = post.author;
         let is_wanted = post.repost.is_none() || !self.has(Edge::RepostsOff, reader, author);
@@ -185,7 +185,7 @@ impl Model {
         theirs.map(|(id, _)| *id)
     }
 
-    /// The post that a repost passes on; of other posts, the post itself.
+    /// The reposted post of a repost; of other posts, the post itself.
     pub(crate) fn meant_by(&self, id: u64) -> u64 {
         self.posts.get(&id).and_then(|post| post.repost).unwrap_or(id)
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use feedline::model::{Post, PostId, UserId, Visibility};
+use feedline::model::{Post, PostId, UserId};
 use serde_json::Value;
 
 use crate::chaos;
@@ -37,24 +37,9 @@ pub(crate) fn posts(many: usize) -> Vec<Post> {
     let now = u64::try_from(since.as_millis()).expect("a time");
     let post = |n: usize| {
         let created_at = now - (many - n) as u64;
-        Post {
-            id: PostId::from_parts(created_at, PostId::IMPORT_NODE, 0),
-            author: UserId::parse(&author(n % AUTHORS)).expect("an id"),
-            text: format!("post {n}"),
-            media: Vec::new(),
-            location: None,
-            topics: Vec::new(),
-            mentions: Vec::new(),
-            platform: None,
-            removed: None,
-            visibility: Visibility::Public,
-            comment_policy: feedline::model::CommentPolicy::Everyone,
-            data: None,
-            created_at,
-            edited_at: None,
-            quote: None,
-            repost: None,
-        }
+        let id = PostId::from_parts(created_at, PostId::IMPORT_NODE, 0);
+        let author = UserId::parse(&author(n % AUTHORS)).expect("an id");
+        Post { text: format!("post {n}"), created_at, ..Post::blank(id, author) }
     };
     (0..many).map(post).collect()
 }

@@ -21,7 +21,7 @@ export class PostCard {
   #entry = null;
   #shownPerson = null;
   #favourite = null;
-  /** Says who passed it on. */
+  /** Names the users who reposted it. */
   #passed = h("p", { class: "passed", hidden: true, data: { testid: "passed" } }, icon("repost"), h("span"));
   #head = h("header", { class: "post-head" });
   #text = h("p", { class: "text", dir: "auto", data: { testid: "post-body" } });
@@ -189,7 +189,7 @@ export class PostCard {
     this.#app.toast(t(wanted ? "repost.done" : "repost.undone"), undo);
   }
 
-  /** Whether the reader may pass it on, as far as it says so: posts for everyone, and one's own. */
+  /** Whether the reader may repost it by its visibility: public posts, and one's own. */
   #isOpen({ author, visibility: { not_to: exceptions } = {}, visibility }) {
     return author === this.#app.session.user || visibility === "public" || Boolean(exceptions);
   }

@@ -51,7 +51,7 @@ class Thread {
   #stopRelations;
   /** The highest version of the counts that was shown. */
   #version = 0;
-  /** How often the post was passed on and quoted, with the lists. */
+  /** The numbers of reposts and quotes, with links to their lists. */
   #passed = h("p", { class: "figures passed-figures" });
   #place = h("section", { class: "card feed thread", data: { testid: "thread" } });
   title = t("thread");
@@ -130,7 +130,7 @@ class Thread {
     const { connection, people } = this.#app.client;
     const post = await connection.rpc("posts.get", { id: this.#id, with: ["people"] });
     people.add(post.people);
-    // The thread is that of the post that was passed on.
+    // A repost has no thread: show that of the reposted post.
     if (!post.repost) return post;
     this.#id = post.repost.id;
     return post.repost;

@@ -276,7 +276,7 @@ pub(super) fn rows() -> Vec<Operation> {
         "posts.delete" Delete "/posts/{id}" 200 User   Write(Writes)
             => posts.delete(OnePost) -> Done, NOT_FOUND;
 
-        /// Passes a post on to the caller's followers. Repeated: returns the first repost.
+        /// Reposts a post to the caller's followers. Repeated: returns the first repost.
         "posts.repost"    Put    "/posts/{id}/repost"  200 User   Create(Posts)
             => reposts.repost(reposts::RepostDraft) -> ShownPost, NOT_FOUND;
 

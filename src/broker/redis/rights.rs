@@ -61,7 +61,8 @@ pub struct RedisFindings {
     pub eviction_policy: Option<String>,
     /// Refused commands, each with the reason.
     pub refused: Vec<String>,
-    /// How far the clock of this machine is ahead of that of the server, in milliseconds, if the server tells the time.
+    /// How far the clock of this machine is ahead of that of the server, in milliseconds. `None` if the server does
+    /// not return its time.
     pub clock_ahead: Option<i64>,
 }
 

@@ -5,6 +5,7 @@
 //! it must not fill the cache: callers take a [`ticket`](CoherentCache::ticket) before the fetch, and
 //! [`fill`](CoherentCache::fill) compares it under the lock that invalidation takes too.
 
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,6 +114,40 @@ where
             // An entry of an earlier `life` is not served.
             self.entries.insert(key, (ticket.life, value));
         }
+    }
+
+    /// The values of these keys, from the cache or from `load`, which gets the missing keys, each once. A key that it
+    /// returns no value of has the default one.
+    pub(crate) async fn get_or_load<E, S>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        load: impl AsyncFnOnce(&[K]) -> Result<HashMap<K, V, S>, E>,
+    ) -> Result<HashMap<K, V, S>, E>
+    where
+        V: Default,
+        S: BuildHasher + Default,
+    {
+        let mut found = HashMap::default();
+        let mut missing = HashSet::new();
+        let cached = self.reader();
+        for key in keys {
+            match cached.get(&key) {
+                Some(value) => drop(found.insert(key, value)),
+                None => drop(missing.insert(key)),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        let missing = Vec::from_iter(missing);
+        let tickets: Vec<FillTicket> = missing.iter().map(|key| self.ticket(key)).collect();
+        let mut loaded = load(&missing).await?;
+        for (key, ticket) in missing.into_iter().zip(tickets) {
+            let value = loaded.remove(&key).unwrap_or_default();
+            self.fill(key.clone(), ticket, value.clone());
+            found.insert(key, value);
+        }
+        Ok(found)
     }
 
     /// Drops a key, and discards fetches of it that are under way.

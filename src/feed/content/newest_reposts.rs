@@ -1,6 +1,6 @@
 //! The newest reposts of posts, with a cache: they decide whether a repost repeats what a timeline has already.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,32 +41,18 @@ impl NewestReposts {
         &self,
         posts: impl IntoIterator<Item = PostId> + Send,
     ) -> Result<HashMap<PostId, Arc<[NewestRepost]>>> {
-        let mut found = HashMap::new();
-        let mut missing = HashSet::new();
-        let cached = self.cache.reader();
-        for post in posts {
-            match cached.get(&post) {
-                Some(reposts) => drop(found.insert(post, reposts)),
-                None => drop(missing.insert(post)),
+        let load = async |missing: &[PostId]| {
+            let mut newest: HashMap<PostId, Vec<NewestRepost>> = HashMap::new();
+            for repost in self.ledger.newest_reposts(missing, MAX_CONSIDERED).await? {
+                newest.entry(repost.post).or_default().push(repost);
             }
-        }
-        if missing.is_empty() {
-            return Ok(found);
-        }
-        let missing: Vec<PostId> = missing.into_iter().collect();
-        let tickets: Vec<_> = missing.iter().map(|post| self.cache.ticket(post)).collect();
-        let mut newest: HashMap<PostId, Vec<NewestRepost>> = HashMap::new();
-        for repost in self.ledger.newest_reposts(&missing, MAX_CONSIDERED).await? {
-            newest.entry(repost.post).or_default().push(repost);
-        }
-        for (post, ticket) in missing.into_iter().zip(tickets) {
-            let mut reposts = newest.remove(&post).unwrap_or_default();
-            reposts.sort_unstable_by(|one, other| other.cmp(one));
-            let reposts: Arc<[NewestRepost]> = reposts.into();
-            self.cache.fill(post, ticket, Arc::clone(&reposts));
-            found.insert(post, reposts);
-        }
-        Ok(found)
+            let sorted = newest.into_iter().map(|(post, mut reposts)| {
+                reposts.sort_unstable_by(|one, other| other.cmp(one));
+                (post, reposts.into())
+            });
+            Ok(sorted.collect())
+        };
+        self.cache.get_or_load(posts, load).await
     }
 }
 

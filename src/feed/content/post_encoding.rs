@@ -22,7 +22,7 @@ pub(crate) fn with_counts(post: &RawValue, counts: PostCounts, flags: Option<Pos
 /// The encoded posts that a post names, as members of its JSON.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(crate) struct NamedPosts<'a> {
-    /// The post that it passes on.
+    /// The reposted post.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) repost: Option<&'a RawValue>,
     /// The post that it quotes.

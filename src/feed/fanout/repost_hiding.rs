@@ -1,5 +1,5 @@
-//! The reposts of a post that some readers may not see any more: sockets of the followers of those who reposted it
-//! learn of it. Pages decide for themselves.
+//! Removes reposts from open timelines whose readers may no longer see the reposted post. Pages need no job: they check
+//! both posts on each read.
 //!
 //! Each repost gets a job of its own, in the partition of its author ([`Work::HideRepost`](crate::ledger::Work)).
 
@@ -9,7 +9,7 @@ use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::model::{PostId, UserId};
 
-/// The newest reposts of a post, or of an author's posts, whose readers learn of it.
+/// The maximum number of reposts that are removed for one hidden post, or for all posts of a hidden author: the newest.
 const MAX_REPOSTS: usize = 1_000;
 
 /// The reposts whose jobs are created between two looks at the ownership.

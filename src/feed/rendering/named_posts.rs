@@ -56,7 +56,7 @@ impl EncodedNamed {
     }
 }
 
-/// The quoted post that a post shows to some readers: its own, or that of the post that it passes on.
+/// The quoted post that a post shows to some readers: its own, or that of the reposted post.
 pub(super) fn quoted<'a>(cached: &'a CachedPost, find: impl Fn(PostId) -> Option<&'a CachedPost>) -> Option<PostId> {
     let quoting = match cached.post.repost {
         Some(reposted) => find(reposted)?,

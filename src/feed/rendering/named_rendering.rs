@@ -11,7 +11,7 @@ use super::people::load_people;
 use crate::feed::base::Base;
 use crate::feed::content::{CachedPost, PostEventKind, PostMap};
 use crate::feed::error::Result;
-use crate::feed::visibility::{Sources, TimelinePolicy, UserIdSet};
+use crate::feed::visibility::{PostSources, TimelinePolicy, UserIdSet};
 use crate::model::{Entry, Event, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// The publications that show a post.
@@ -75,8 +75,8 @@ impl NamedPostSource for PushedPosts<'_> {
 /// What entries need of the posts that their posts name. Empty if they name none.
 #[derive(Debug, Default)]
 pub(super) struct NamedContent {
-    /// What may keep a repost from being shown in a timeline.
-    pub(super) sources: Sources,
+    /// The sources of the reposted posts: with them, a repost may be a repeat.
+    pub(super) sources: PostSources,
     /// The publications of reposts that repeat what a timeline has, by repost.
     pub(super) repeats: HashMap<PostId, Bytes>,
     /// The authors of named posts.
@@ -163,7 +163,7 @@ fn may_follow(reader: &UserId, followees: Option<&UserIdSet>, author: &UserId) -
     reader == author || followees.is_none_or(|all| all.contains(author))
 }
 
-/// The reposts in timelines among the posts of entries: the reader, the repost, and the post that it passes on.
+/// The reposts in timelines among the posts of entries: the reader, the repost, and the reposted post.
 fn reposts_of_timelines<'a>(
     entries: &'a [(&'a Audience, &'a Entry)],
     posts: &'a PostMap<Arc<CachedPost>>,

@@ -181,8 +181,8 @@ impl RenderContext {
 
     /// Whether a repost repeats what the timeline of a reader has.
     ///
-    /// Its sources are by other authors than the entries of this reader, so only relations tell whether the reader has
-    /// them.
+    /// The authors of its sources may not be among those whose entries are delivered to this reader. Relations decide
+    /// whether the timeline has a source.
     fn is_repeat(&self, cached: &CachedPost, reader: &UserId) -> bool {
         let has = |source: &CachedPost| {
             let relation = self.relations.get(reader, &source.post.author).unwrap_or_default();
@@ -221,7 +221,7 @@ impl RenderContext {
         self.has_in_timeline(cached, reader) && cached.post.repost.is_none_or(|post| self.sees_named(post, reader))
     }
 
-    /// The same, as far as the author of the post decides it.
+    /// The same, by the rules of the author of the post alone, not those of a reposted post.
     fn has_in_timeline(&self, cached: &CachedPost, reader: &UserId) -> bool {
         let author = &cached.post.author;
         if self.seen_by_readers.contains(author) && cached.post.visibility == Visibility::Public {

@@ -1,8 +1,8 @@
 //! Reposts and quotes.
 //!
-//! A repost is a post of its own that passes on another one; a quote is a post that says something about another one.
-//! Both name that post by its id. What readers see of it is decided when they read: a repost is visible to those who
-//! may see both posts, a quote without the quoted post to those who may not see that one.
+//! A repost is a post without content that shows another post to the followers of its author. A quote is a post that
+//! shows another post below its own text. Both name that post by its id. Access is checked on each read: a repost is
+//! visible to those who may see both posts; a quote is shown without the quoted post to those who may not see that one.
 
 mod input;
 mod quotes;
@@ -31,7 +31,7 @@ use crate::model::{Post, PostId, UserId, Visibility};
 /// the page is short, and its cursor continues.
 const MAX_READS: usize = 5;
 
-/// Passes posts on.
+/// Creates, ends and lists reposts.
 pub(crate) struct RepostService {
     base: Arc<Base>,
 }
@@ -94,7 +94,7 @@ impl RepostService {
         let is_open = matches!(post.visibility, Visibility::Public | Visibility::NotTo(_));
         let seen = self.base.visibility.visible_posts(Some(author), ViewContext::Unrequested, [post.id]).await?;
         if seen.is_empty() {
-            return Err(FeedError::Forbidden("posts of users whom you mute, and of limited users, cannot be reposted"));
+            return Err(FeedError::Forbidden("posts by users that you mute and by limited users cannot be reposted"));
         }
         if !is_open || self.base.relations.is_locked(&post.author).await? {
             return Err(FeedError::Forbidden("only posts that everyone may see can be reposted"));

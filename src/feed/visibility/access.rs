@@ -55,8 +55,8 @@ impl AccessContext<'_> {
         self.reader == Some(author) || !(self.relation.is_barred() || muted || withheld)
     }
 
-    /// Whether the reader may see a post, as far as its author decides it. Readers may keep reposts of an author out of
-    /// their timelines.
+    /// Whether the reader may see a post by the rules of its author, and in a timeline by the choice of the reader to
+    /// see no reposts of that author. Does not check a reposted post.
     pub(crate) fn can_see_post(self, post: &Post) -> bool {
         let is_unwanted = post.repost.is_some() && self.relation.reposts_off && self.view.is_timeline();
         !is_unwanted && self.can_see(&post.author, &post.visibility)

@@ -36,4 +36,4 @@ pub(crate) use policy::VisibilityPolicy;
 pub(crate) use profile_access::{check_lists, check_profile, shows_content};
 pub(crate) use recipients::Recipients;
 pub(crate) use relations::{RelationCache, RelationMap};
-pub(crate) use repeats::{Sources, TimelinePolicy};
+pub(crate) use repeats::{PostSources, TimelinePolicy};

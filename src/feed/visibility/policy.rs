@@ -33,7 +33,7 @@ impl VisibilityPolicy {
     }
 
     /// The existing posts among `ids` that `reader` (`None`: an anonymous client) may see in this context. A reader may
-    /// see a repost if the reader may see the post that it passes on, too.
+    /// see a repost only together with the reposted post.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -58,7 +58,8 @@ impl VisibilityPolicy {
         Ok(posts)
     }
 
-    /// The existing posts among `ids` that a reader may see, as far as their authors decide it.
+    /// The existing posts among `ids` that a reader may see by the rules of their authors, without checks of reposted
+    /// posts.
     pub(super) async fn visible_by_author(
         &self,
         reader: Option<&UserId>,
@@ -238,7 +239,7 @@ impl VisibilityPolicy {
         Ok(seen)
     }
 
-    /// The same, as far as the authors of the posts decide it.
+    /// The same, by the rules of the authors of the posts alone.
     async fn seen_by_author(&self, pairs: &[(UserId, PostId)], view: ViewContext) -> Result<Vec<bool>> {
         let posts = self.posts.get(pairs.iter().map(|(_, post)| *post)).await?;
         let authors: HashSet<UserId> = posts.values().map(|cached| cached.post.author.clone()).collect();

@@ -24,7 +24,7 @@ pub(crate) enum Recipients<'a> {
     NewViewers { before: &'a Visibility, after: &'a Visibility },
     /// Users that could see the post under its former visibility: the recipients of a deletion.
     Holders { before: &'a Visibility },
-    /// Of a repost: users that may see it, as far as its author decides, and may not see the post that it passes on.
+    /// Of a repost: users that may see it by the rules of its author, and may not see the reposted post.
     LosersOfRepost,
 }
 

@@ -289,28 +289,12 @@ impl RelationCache {
     /// The flags of authors who have any.
     async fn flags_of(&self, authors: impl IntoIterator<Item = UserId>) -> Result<UserMap<AuthorFlags>> {
         self.standings.catch_up().await?;
-        let mut found = UserMap::default();
-        let mut missing = HashSet::new();
-        let cached = self.flags.reader();
-        for author in authors {
-            match cached.get(&author) {
-                Some(flags) => drop(found.insert(author, flags)),
-                None => drop(missing.insert(author)),
-            }
-        }
-        if !missing.is_empty() {
-            let missing: Vec<UserId> = missing.into_iter().collect();
-            let tickets: Vec<_> = missing.iter().map(|author| self.flags.ticket(author)).collect();
-            let restricted = self.ledger.restricted_authors(&missing).await?.into_iter();
-            let mut restricted: UserMap<AuthorFlags> = restricted
-                .map(|RestrictedAuthor { author, restricted, locked }| (author, AuthorFlags { restricted, locked }))
-                .collect();
-            for (author, ticket) in missing.into_iter().zip(tickets) {
-                let flags = restricted.remove(&author).unwrap_or_default();
-                self.flags.fill(author.clone(), ticket, flags);
-                found.insert(author, flags);
-            }
-        }
+        let load = async |missing: &[UserId]| -> Result<UserMap<AuthorFlags>> {
+            let restricted = self.ledger.restricted_authors(missing).await?.into_iter();
+            let flags = |RestrictedAuthor { author, restricted, locked }| (author, AuthorFlags { restricted, locked });
+            Ok(restricted.map(flags).collect())
+        };
+        let mut found = self.flags.get_or_load(authors, load).await?;
         found.retain(|author, flags| {
             flags.restricted |= self.standings.of(author) != Standing::Active;
             *flags != AuthorFlags::default()

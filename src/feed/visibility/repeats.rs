@@ -21,10 +21,10 @@ const MAX_NAMED: usize = 3;
 
 /// What can bring posts into a timeline, by post: each post itself and its newest reposts, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct Sources(HashMap<PostId, Vec<Arc<CachedPost>>>);
+pub(crate) struct PostSources(HashMap<PostId, Vec<Arc<CachedPost>>>);
 
-impl Sources {
-    /// The authors of the sources that may keep a repost of a post from being shown.
+impl PostSources {
+    /// The authors of the sources that a repost of a post may repeat.
     pub(crate) fn authors_before(&self, repost: PostId, post: PostId) -> impl Iterator<Item = &UserId> {
         let before = self.0.get(&post).into_iter().flatten().filter(move |cached| is_within(cached.post.id, repost));
         before.map(|cached| &cached.post.author)
@@ -36,8 +36,7 @@ impl Sources {
         sources.filter(|cached| is_within(cached.post.id, repost)).any(|cached| has(cached))
     }
 
-    /// The authors of the reposts that `shown` stands for, oldest first: later ones that repeat it, or repeat one of
-    /// its repeats.
+    /// The authors of the repeats of `shown`, oldest first: later reposts that repeat it, or repeat one of its repeats.
     fn repeats_of(&self, shown: PostId, post: PostId, has: impl Fn(&CachedPost) -> bool) -> Vec<&UserId> {
         let mut last = shown;
         let mut authors = Vec::new();
@@ -56,7 +55,7 @@ impl Sources {
     }
 }
 
-/// Whether an earlier source keeps a repost from being shown.
+/// Whether a repost repeats an earlier source.
 fn is_within(source: PostId, repost: PostId) -> bool {
     source < repost && repost.time().saturating_sub(source.time()) < WINDOW
 }
@@ -79,10 +78,10 @@ impl<'p> TimelinePolicy<'p> {
         &self,
         posts: impl IntoIterator<Item = PostId> + Send,
         follows: impl Fn(&UserId) -> bool + Send,
-    ) -> Result<Sources> {
+    ) -> Result<PostSources> {
         let posts: HashSet<PostId> = posts.into_iter().collect();
         if posts.is_empty() {
-            return Ok(Sources::default());
+            return Ok(PostSources::default());
         }
         let newest = self.0.newest_reposts.get(posts.iter().copied()).await?;
         let of_post = |post: PostId| {
@@ -95,16 +94,16 @@ impl<'p> TimelinePolicy<'p> {
         let sources = by_post
             .into_iter()
             .map(|(post, ids)| (post, ids.into_iter().filter_map(|id| loaded.get(&id).cloned()).collect()));
-        Ok(Sources(sources.collect()))
+        Ok(PostSources(sources.collect()))
     }
 
-    /// The sources of posts that a reader has in the timeline, and the ids of those that are there as far as their
-    /// authors decide it.
+    /// The sources of posts that a reader has in the timeline, and the ids of those that are there by the
+    /// rules of their authors.
     async fn sources_of(
         &self,
         reader: &UserId,
         posts: impl IntoIterator<Item = PostId> + Send,
-    ) -> Result<(Sources, HashSet<PostId>)> {
+    ) -> Result<(PostSources, HashSet<PostId>)> {
         let followees = self.0.relations.followees(reader).await?;
         // A reader may follow too many to know them all at once.
         let follows = |author: &UserId| author == reader || followees.as_ref().is_none_or(|all| all.contains(author));
@@ -194,10 +193,10 @@ mod tests {
     }
 
     /// The post at 0 by ann, and reposts by the others.
-    fn sources() -> Sources {
+    fn sources() -> PostSources {
         let reposts = [("bo", 1), ("cy", 20), ("di", 30), ("ed", 50), ("fay", 80)];
         let reposts = reposts.map(|(author, hours)| by(author, at(hours)));
-        Sources(HashMap::from([(at(0), std::iter::once(by("ann", at(0))).chain(reposts).collect())]))
+        PostSources(HashMap::from([(at(0), std::iter::once(by("ann", at(0))).chain(reposts).collect())]))
     }
 
     fn repeats(followed: &[&str]) -> String {

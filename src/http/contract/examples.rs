@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::model::{
     Comment, CommentId, Event, GoneReason, Millis, Notification, NotificationId, NotificationPosition,
-    NotificationSubject, Person, Post, PostCounts, PostId, RevertReason, ShownPost, Tally, UserId, Visibility,
+    NotificationSubject, Person, Post, PostCounts, PostId, RevertReason, ShownPost, Tally, UserId,
 };
 
 /// When the first of them happened, in Unix milliseconds.
@@ -54,22 +54,11 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
 
 fn post(author: UserId, text: &str, edited_at: Option<Millis>) -> Option<Box<RawValue>> {
     let post = Post {
-        id: POST,
-        author,
         text: text.into(),
-        media: Vec::new(),
-        location: None,
         topics: vec!["rust".into()],
-        mentions: Vec::new(),
-        platform: None,
-        removed: None,
-        visibility: Visibility::Public,
-        comment_policy: crate::model::CommentPolicy::Everyone,
-        data: None,
-        repost: None,
-        quote: None,
         created_at: TIME,
         edited_at,
+        ..Post::blank(POST, author)
     };
     to_raw_value(&ShownPost { post, counts: PostCounts::default(), flags: None, repost: None, quote: None }).ok()
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::PostgresLedger;
 use super::columns::{counts, natural_at};
-use super::hydration::PageContent;
+use super::hydration::HydrationRequest;
 use super::posts::numbers;
 use crate::ledger::{CountStore, Hydration, Result};
 use crate::model::{PostCounts, PostId, UserId};
@@ -25,7 +25,7 @@ impl CountStore for PostgresLedger {
         if posts.is_empty() && people.is_empty() {
             return Ok(Hydration::default());
         }
-        let content = PageContent { reader: reader.cloned(), posts: posts.to_vec(), people: people.to_vec() };
+        let content = HydrationRequest { reader: reader.cloned(), posts: posts.to_vec(), people: people.to_vec() };
         self.hydrator.load(&self.pool, content).await
     }
 }

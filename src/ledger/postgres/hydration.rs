@@ -51,7 +51,7 @@ pub(super) const HYDRATE: &str = "\
     ) done WHERE done.liked OR done.favourited OR done.muted";
 
 /// What one page shows.
-pub(super) struct PageContent {
+pub(super) struct HydrationRequest {
     pub(super) reader: Option<UserId>,
     pub(super) posts: Vec<PostId>,
     pub(super) people: Vec<UserId>,
@@ -59,7 +59,7 @@ pub(super) struct PageContent {
 
 /// A page that waits for its statement.
 struct WaitingPage {
-    content: PageContent,
+    content: HydrationRequest,
     result: oneshot::Sender<Result<Hydration>>,
 }
 
@@ -81,7 +81,7 @@ impl Hydrator {
     ///
     /// # Errors
     /// If the statement that serves the page fails.
-    pub(super) async fn load(self: &Arc<Self>, pool: &Arc<Pool>, content: PageContent) -> Result<Hydration> {
+    pub(super) async fn load(self: &Arc<Self>, pool: &Arc<Pool>, content: HydrationRequest) -> Result<Hydration> {
         let (result, loaded) = oneshot::channel();
         if let Some(mut turn) = self.enqueue(WaitingPage { content, result }) {
             let pool = Arc::clone(pool);
@@ -209,7 +209,7 @@ impl Loaded {
     }
 
     /// The part of one page: each post and user once.
-    fn page(&self, content: &PageContent, flags: Vec<(PostId, PostFlags)>) -> Hydration {
+    fn page(&self, content: &HydrationRequest, flags: Vec<(PostId, PostFlags)>) -> Hydration {
         let posts: HashSet<PostId> = content.posts.iter().copied().collect();
         let people: HashSet<&UserId> = content.people.iter().collect();
         Hydration {

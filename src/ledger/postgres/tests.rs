@@ -14,7 +14,7 @@ use super::{
 use crate::ledger::{
     BulkLoad as _, CountStore as _, Durability, Ledger as _, PeopleStore as _, PersonalData, PostStore as _,
 };
-use crate::model::{Post, PostFlags, PostId, UserId, Visibility};
+use crate::model::{Post, PostFlags, PostId, UserId};
 
 /// The cost of a statement: the rows read through indexes, as counted by the server.
 struct Cost {
@@ -406,24 +406,7 @@ async fn committing_calls_finish_without_their_caller() {
     let (ledger, _) = ledger(shared()).await;
     let ann = id("ann");
     ledger.ensure_user(&ann, 1).await.expect("a user");
-    let post = Post {
-        id: PostId(1),
-        author: ann,
-        text: String::new(),
-        media: Vec::new(),
-        location: None,
-        topics: Vec::new(),
-        mentions: Vec::new(),
-        platform: None,
-        removed: None,
-        visibility: Visibility::Public,
-        comment_policy: crate::model::CommentPolicy::Everyone,
-        data: None,
-        repost: None,
-        quote: None,
-        created_at: 1,
-        edited_at: None,
-    };
+    let post = Post::blank(PostId(1), ann);
     // Cancelled callers must not leave calls that count as in flight.
     for _ in 0..20 {
         let mut call = Box::pin(ledger.create_post(&post, None));

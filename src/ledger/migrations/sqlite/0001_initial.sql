@@ -230,7 +230,7 @@ CREATE TABLE post_counts (
 CREATE TABLE reposts (
     post   INTEGER NOT NULL,
     author TEXT NOT NULL,
-    -- The post that passes it on. Its author is `author`.
+    -- The post that is the repost. Its author is `author`.
     repost INTEGER NOT NULL,
     PRIMARY KEY (post, author)
 ) WITHOUT ROWID;
