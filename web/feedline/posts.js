@@ -148,7 +148,9 @@ export class PostList {
     const all = this.#sourcesOf(postOf(left));
     const next = all.find(({ id }) => id > left.id);
     const before = all.findLast(({ id }) => id < left.id);
-    if (next && isStub(next) && isWithin(left.id, next.id) && !isWithin(before?.id, next.id)) {
+    // If it is older than what is loaded, its page will say whether it is shown.
+    const isLoaded = next && next.id >= this.#floor;
+    if (isLoaded && isStub(next) && isWithin(left.id, next.id) && !isWithin(before?.id, next.id)) {
       const content = [left, ...all].flatMap(parts).find(({ id }) => id === postOf(left));
       // Another may hide it that is not loaded, or is only counted.
       const isCounted = all.some(({ id }) => this.#told.has(id));
@@ -163,18 +165,25 @@ export class PostList {
   /** Hides the reposts of a post that repeat others, and says who made them. @param {number} id */
   #fold(id) {
     if (!this.#hidesRepeats) return;
-    /** @type {Told & {id: number} | null} */ let root = null;
+    /** @type {Told & {id: number, counted: number} | null} */ let root = null;
     let last = 0;
     for (const post of this.#sourcesOf(id)) {
       const isRepeat = Boolean(post.repost) && (isStub(post) || isWithin(last, post.id));
       const { people = [], count = 0, at = -1 } = this.#told.get(post.id) ?? {};
       last = post.id;
-      if (!isRepeat) root = { id: post.id, people: [...people], count, at };
+      // The page that was read at `at` has counted everything up to `counted` that was there then.
+      if (!isRepeat) root = { id: last, people: [...people], count, at, counted: last };
       else if (root) {
-        // A page that was read later has counted it.
-        const isNew = !((post.at ?? FINAL) <= root.at) && !root.people.includes(post.author);
-        root.people.push(...(isNew ? [post.author] : []), ...(at > root.at ? people : []));
-        root.count += Number(isNew) + (at > root.at ? count : 0);
+        // What is known in full was shown once: it is counted only if it had become a repeat before the page was read.
+        const wasRepeat = isStub(post) || isWithin(root.counted, last);
+        const isCounted = wasRepeat && (post.at ?? FINAL) <= root.at;
+        if (isCounted || root.people.includes(post.author)) root.counted = last;
+        else {
+          root.people.push(post.author, ...people);
+          root.count += 1 + count;
+          // What follows was counted for the one that was shown, if at all.
+          if (!isStub(post)) Object.assign(root, { at, counted: last });
+        }
       }
       if (isRepeat !== Boolean(post.isRepeat)) this.posts.set(post.id, { ...post, isRepeat });
       if (root) this.#sayWho(root);
