@@ -132,7 +132,7 @@ export class PostList {
     this.posts.delete(id);
     const isHere = reason === "unfollowed";
     if (!isHere) {
-      // What the reader cannot see is neither passed on to them, nor quoted.
+      // What the reader cannot see is shown to them neither as a repost nor as a quote.
       for (const one of [...this.posts.values()]) if (one.repost?.id === id) this.posts.delete(one.id);
       this.#replace(id, () => null);
     }
@@ -197,7 +197,7 @@ export class PostList {
   }
 }
 
-/** The post that a post shows: itself, or the one that it passes on. @param {Pick<Post, "id" | "repost">} post */
+/** The post that a post shows: itself, or the one that it reposts. @param {Pick<Post, "id" | "repost">} post */
 const postOf = ({ id, repost }) => repost?.id ?? id;
 
 /** Whether only the ids of a repost are known: it was pushed as one that repeats another. @param {Post} post */
@@ -208,7 +208,7 @@ const isStub = ({ repost }) => Boolean(repost && !repost.author);
 const isWithin = (source = 0, repost) =>
   source > 0 && source < repost && timeOf(repost) - timeOf(source) < DAY;
 
-/** A post, the one that it passes on, and the one that is quoted, as far as they are known.
+/** A post, the one that it reposts, and the one that is quoted, as far as they are known.
  * @param {Post} post @returns {Post[]} */
 function parts({ repost, ...post }) {
   const quoted = (repost ?? post).quote?.post;
@@ -223,7 +223,7 @@ function merged(known, post) {
   return isLater ? { liked, favourited, version, ...post } : known;
 }
 
-/** Changes one post in another: that itself, the one that it passes on, or the one that it quotes.
+/** Changes one post in another: that itself, the one that it reposts, or the one that it quotes.
  * @param {Post} post @param {number} id @param {Change} change @returns {Post | null} */
 function replaced(post, id, change) {
   if (post.id === id) return change(post);
