@@ -23,7 +23,7 @@ pub(crate) struct ServeArgs {
 /// A part of the work of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// Send pushes to devices; server.listen has probes and metrics only
+    /// Send pushes to devices and events of the outlet; server.listen has probes and metrics only
     Push,
 }
 

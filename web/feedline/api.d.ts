@@ -872,7 +872,7 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Passes a post on to the caller's followers. Repeated: returns the first repost. */
+        /** Reposts a post to the caller's followers. Repeated: returns the first repost. */
         put: operations["posts.repost"];
         post?: never;
         /** Ends the caller's repost of a post. */

@@ -181,3 +181,18 @@ fn webhook(table: &Table) -> ParseResult<OutletWebhook> {
     }
     Ok(OutletWebhook { name, url, secrets, types })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::feed::outlet::event::OutletEvent;
+
+    #[test]
+    fn webhooks_and_metrics_know_the_types_of_all_events() {
+        let schema = schemars::schema_for!(OutletEvent<'_>).to_value();
+        let variants = schema["oneOf"].as_array().expect("variants").iter();
+        let types: BTreeSet<&str> =
+            variants.map(|it| it["properties"]["type"]["const"].as_str().expect("a type")).collect();
+        assert_eq!(types, BTreeSet::from(EVENT_TYPES));
+    }
+}

@@ -50,7 +50,7 @@ pub(super) const HYDRATE: &str = "\
         FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS wanted (reader, post, place)
     ) done WHERE done.liked OR done.favourited OR done.muted";
 
-/// What one page shows.
+/// What one page needs of the ledger.
 pub(super) struct HydrationRequest {
     pub(super) reader: Option<UserId>,
     pub(super) posts: Vec<PostId>,
