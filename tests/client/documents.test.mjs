@@ -56,7 +56,7 @@ const DOCUMENTS = {
 
 /** The document as a script: its commands, with its programs saved where it says so. */
 function scriptOf(text) {
-  const blocks = [...text.matchAll(/```(sh|js)\n(.*?)```|Save this as\s+`([\w.]+)`/gs)];
+  const blocks = [...text.matchAll(/```(sh|js)\n(.*?)```|Save\s+this\s+as\s+`([\w.]+)`/gs)];
   let name = null;
   const parts = blocks.map(([, kind, code, saved]) => {
     if (kind === "sh") return code;
