@@ -1,12 +1,11 @@
 //! The order of lists of notifications, and the cost of groups that grow.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use feedline::ledger::{Ledger, MarkUpTo, NotificationEvent, NotificationMark, NotificationStore};
 use feedline::model::{ContentId, NotificationKind, NotificationPosition, PostId};
 
-use crate::support::{NOW, PATIENCE, conformance, database, id, open_at, users};
+use crate::support::{NOW, conformance, database, id, open_at, updates, users};
 
 conformance! {
     lists_and_unread_groups_follow_the_last_events
@@ -61,19 +60,6 @@ async fn a_group_that_grows_at_the_front_leaves_the_indexes_alone() {
         ledger.notify(&id("ann"), &[like(1, by)], NOW, 1_000).await.unwrap();
     }
     ledger.close().await;
-    // The server collects statistics from time to time.
-    let client = server.client(&name).await;
-    let sql = "SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables \
-               WHERE relname LIKE 'notifications%'";
-    let until = Instant::now() + PATIENCE;
-    let (updates, hot) = loop {
-        let row = client.query_one(sql, &[]).await.unwrap();
-        let found: (i64, i64) = (row.get(0), row.get(1));
-        if found.0 >= 199 {
-            break found;
-        }
-        assert!(Instant::now() < until, "{found:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
+    let (updates, hot) = updates(server, &name, "notifications%", 199).await;
     assert!(hot * 100 >= updates * 95, "{hot} of {updates} updates");
 }

@@ -1,7 +1,7 @@
 //! Builders and helpers of the tests.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use feedline::ledger::{
     Backlog, Durability, EditOutcome, FANOUT_PARTITIONS, Fence, Job, JobRequest, Ledger, LedgerError, LoadedJob,
@@ -235,6 +235,25 @@ pub(crate) async fn database() -> (&'static PostgresServer, String) {
 pub(crate) async fn open_at(server: &PostgresServer, database: &str) -> Arc<PostgresLedger> {
     let ledger = PostgresLedger::open(postgres_options(server, database)).await;
     Arc::new(ledger.expect("it opens"))
+}
+
+/// The updates of the tables whose names are like this, once there are so many: all, and those that left the indexes as
+/// they were (HOT).
+pub(crate) async fn updates(server: &PostgresServer, database: &str, tables: &str, at_least: i64) -> (i64, i64) {
+    let client = server.client(database).await;
+    let sql = "SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables \
+               WHERE relname LIKE $1";
+    let until = Instant::now() + PATIENCE;
+    loop {
+        // The server collects statistics from time to time.
+        let row = client.query_one(sql, &[&tables]).await.unwrap();
+        let found: (i64, i64) = (row.get(0), row.get(1));
+        if found.0 >= at_least {
+            return found;
+        }
+        assert!(Instant::now() < until, "{found:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 pub(crate) fn postgres_options(server: &PostgresServer, database: &str) -> PostgresOptions {

@@ -8,7 +8,7 @@ use feedline::model::{PostId, Visibility};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::support::{self, NOW, conformance, delete, id, post, store, users};
+use crate::support::{self, NOW, conformance, database, delete, id, open_at, post, store, updates, users};
 
 conformance! {
     topics_are_ordered_by_activity_and_counted
@@ -149,7 +149,8 @@ async fn topics_match_a_model(ledger: Any) {
     let mut random = StdRng::seed_from_u64(5);
     // Post -> its topics, if it is public.
     let mut model: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
-    for number in 1..=120_u64 {
+    // A few posts in each unit of time that PostgreSQL indexes.
+    for number in (1..=120_u64).map(|number| number << 22) {
         let topics: Vec<&str> = names.into_iter().filter(|_| random.random_bool(0.3)).collect();
         let public = random.random_bool(0.7);
         let visibility = || if public { Visibility::Public } else { Visibility::Followers };
@@ -179,6 +180,21 @@ async fn topics_match_a_model(ledger: Any) {
         expected.sort_by_key(|(name, _, last)| std::cmp::Reverse((*last, *name)));
         assert_eq!(received(&ledger.topics(None, 9).await.unwrap()), expected, "after step {number}");
     }
+}
+
+/// An update that changes no indexed column leaves the indexes as they are (HOT).
+#[tokio::test]
+async fn a_topic_with_many_posts_leaves_the_indexes_alone() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    // 200 posts within two seconds.
+    for number in 1..=200 {
+        write(&*ledger, number << 15, &["news"], Visibility::Public).await;
+    }
+    ledger.close().await;
+    let (updates, hot) = updates(server, &name, "topics", 199).await;
+    assert!(hot * 100 >= updates * 95, "{hot} of {updates} updates");
 }
 
 async fn read_markers_move_forward_only(ledger: Any) {

@@ -8,8 +8,10 @@ use super::columns::{at, count, integer, natural_at, plain};
 use crate::ledger::{MAX_MOVED_TOPICS, Result, Topic, TopicCursor, TopicStore, past};
 use crate::model::PostId;
 
+/// The index has the time of `last` in larger units: its order comes first, and is that of `last`.
 pub(super) const RECENT: &str = "\
-    SELECT name, posts, last FROM topics WHERE (last, name) < ($1, $2) ORDER BY last DESC, name DESC LIMIT $3";
+    SELECT name, posts, last FROM topics WHERE period <= $1::bigint >> 24 AND (last, name) < ($1, $2)
+    ORDER BY period DESC, last DESC, name DESC LIMIT $3";
 
 /// A scan of the folded names in order.
 pub(super) const SEARCH: &str = "\
@@ -20,12 +22,14 @@ pub(super) const SEARCH: &str = "\
 /// activity since then, at their earlier positions.
 pub(super) const GO_ON: &str = "\
     WITH resting AS (
-        SELECT name, posts, last FROM topics WHERE (last, name) < ($2, $3) ORDER BY last DESC, name DESC LIMIT $4
+        SELECT name, posts, last FROM topics WHERE period <= $2::bigint >> 24 AND (last, name) < ($2, $3)
+        ORDER BY period DESC, last DESC, name DESC LIMIT $4
     ), stirred AS (
         SELECT topics.name, topics.posts, stood.post AS last FROM topics CROSS JOIN LATERAL (
             SELECT post FROM post_topics WHERE topic = topics.name AND public AND post <= $1 ORDER BY post DESC LIMIT 1
         ) stood
-        WHERE topics.last > $1 AND (stood.post, topics.name) < ($2, $3) ORDER BY topics.last DESC LIMIT $5
+        WHERE topics.period >= $1::bigint >> 24 AND topics.last > $1 AND (stood.post, topics.name) < ($2, $3)
+        ORDER BY topics.period DESC, topics.last DESC LIMIT $5
     )
     SELECT name, posts, last FROM (SELECT * FROM resting UNION ALL SELECT * FROM stirred) t
     ORDER BY last DESC, name DESC LIMIT $4";
