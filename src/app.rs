@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
-use tokio::task::JoinHandle;
 
 use crate::api::Executor;
 use crate::api::operations::Operations;
@@ -37,7 +36,7 @@ use crate::telemetry::Tracer;
 pub use self::doctor::{Finding, examine, expired_certificate};
 use self::fingerprints::fingerprints;
 pub use self::listeners::ServerAddresses;
-use self::listeners::{Listeners, Serving};
+use self::listeners::{Listeners, ServedListeners, Serving};
 use self::options::{
     connection_limits, feed_options, listener_options, node_description, node_name, session_options, token_verifier,
 };
@@ -52,7 +51,7 @@ pub struct App {
     ledger: Arc<dyn Ledger>,
     feed: Arc<Feed>,
     gateway: Gateway,
-    serving: Vec<JoinHandle<()>>,
+    serving: ServedListeners,
     shutdown: Shutdown,
     drain_delay: Duration,
     drain: Duration,
@@ -133,10 +132,14 @@ impl App {
         options.tls = certificate.clone().map(ServerCertificate::acceptor).transpose()?;
         let limits = connection_limits(config)?;
         let api_keys = Reloadable::new(ApiKeys::new(&secrets.api_keys)?);
+        let trusted = Arc::clone(&options.trusted_proxies);
+        let serving = Serving { options, limits, metrics, shutdown: shutdown.clone() };
+        let serving = listeners.serve(serving);
         // Last of all that can fail: the node takes leases, which a failed start gives back.
         let bridge = match start_background(config, role, &feed, &executor).await {
             Ok(bridge) => bridge,
             Err(error) => {
+                shutdown.stopping.cancel();
                 feed.stop().await;
                 return Err(error);
             }
@@ -165,18 +168,17 @@ impl App {
             verifier,
             api_keys,
             origins: origins.clone(),
-            trusted: Arc::clone(&options.trusted_proxies),
+            trusted,
             sessions,
             feed: Arc::clone(&feed),
         };
-        let (public, admin) = match (role, listeners.has_admin()) {
+        let (public, admin) = match (role, serving.has_admin()) {
             (Role::Everything, true) => (router(parts, Router::new()), Some(admin_router(probes))),
             (Role::Everything, false) => (router(parts, probes), None),
             (Role::Push, true) => (Router::new(), Some(admin_router(probes))),
             (Role::Push, false) => (admin_router(probes), None),
         };
-        let serving = Serving { options, limits, metrics, shutdown: shutdown.clone() };
-        let serving = listeners.serve(&public, admin, serving);
+        serving.start(public, admin);
         let drain_delay = config.server.drain_delay;
         let drain = config.server.drain;
         Ok(Self { addresses, reloadable, broker, ledger, feed, gateway, serving, shutdown, drain_delay, drain })
@@ -215,11 +217,7 @@ impl App {
         self.feed.drain();
         self.gateway.drain(self.drain).await;
         self.shutdown.stopping.cancel();
-        for serving in self.serving {
-            if serving.await.is_err() {
-                tracing::error!("the accept loop had failed");
-            }
-        }
+        self.serving.stopped().await;
         self.feed.stop().await;
         self.feed.base.tracer.stop().await;
         self.ledger.close().await;

@@ -10,7 +10,8 @@ use crate::config::ServerConfig;
 use crate::gateway::accept::bound_listener::BoundListener;
 use crate::gateway::accept::connection_counts::{ConnectionCounts, ConnectionLimits};
 use crate::gateway::accept::listener::{self, ListenerOptions, Shutdown};
-use crate::http::redirect_router;
+use crate::gateway::accept::listener_routes::ListenerRoutes;
+use crate::http::{redirect_router, starting_routes};
 use crate::metrics::Metrics;
 use crate::net::ListenAddress;
 
@@ -60,36 +61,67 @@ impl Listeners {
         Ok(Self { public, admin, redirecting, addresses })
     }
 
-    /// Whether probes and metrics have an address of their own.
-    pub(super) fn has_admin(&self) -> bool {
-        self.admin.is_some()
-    }
-
-    /// Serves the router of the public, and `admin` at its address if it has one.
-    pub(super) fn serve(self, public: &Router, admin: Option<Router>, serving: Serving) -> Vec<JoinHandle<()>> {
+    /// Accepts connections. Requests wait until the routes are [started](ServedListeners::start).
+    pub(super) fn serve(self, serving: Serving) -> ServedListeners {
         let Serving { options, limits, metrics, shutdown } = serving;
         let redirecting = ListenerOptions { tls: None, ..options.clone() };
         let plain = ListenerOptions { proxy_protocol: false, ..redirecting.clone() };
         let port = self.addresses.public.iter().find_map(ListenAddress::port);
         let counts = |limits| ConnectionCounts::new(limits, Arc::clone(&options.trusted_proxies));
-        let serve = |listener, router, options: &ListenerOptions, counts| {
+        let serve = |listener, routes, options: &ListenerOptions, counts| {
             let (metrics, shutdown) = (Arc::clone(&metrics), shutdown.clone());
-            tokio::spawn(listener::serve(listener, router, options.clone(), counts, metrics, shutdown))
+            tokio::spawn(listener::serve(listener, routes, options.clone(), counts, metrics, shutdown))
         };
         let mut tasks = Vec::new();
-        if let (Some(listener), Some(router)) = (self.admin, admin) {
+        let admin = self.admin.map(|listener| {
             let limits = ConnectionLimits { connections: Some(ADMIN_CONNECTIONS), per_address: None };
-            tasks.push(serve(listener, router, &plain, counts(limits)));
-        }
+            let routes = ListenerRoutes::new(starting_routes());
+            tasks.push(serve(listener, routes.clone(), &plain, counts(limits)));
+            routes
+        });
+        let public = ListenerRoutes::new(if admin.is_some() { Router::new() } else { starting_routes() });
         // The limits are those of all public addresses together.
         let counts = counts(limits);
         for listener in self.redirecting {
-            tasks.push(serve(listener, redirect_router(port), &redirecting, Arc::clone(&counts)));
+            let routes = ListenerRoutes::new(Router::new());
+            routes.start(redirect_router(port));
+            tasks.push(serve(listener, routes, &redirecting, Arc::clone(&counts)));
         }
         for listener in self.public {
             tasks.push(serve(listener, public.clone(), &options, Arc::clone(&counts)));
         }
-        tasks
+        ServedListeners { public, admin, tasks }
+    }
+}
+
+/// Listeners that accept connections.
+pub(super) struct ServedListeners {
+    public: ListenerRoutes,
+    admin: Option<ListenerRoutes>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl ServedListeners {
+    /// Whether probes and metrics have an address of their own.
+    pub(super) fn has_admin(&self) -> bool {
+        self.admin.is_some()
+    }
+
+    /// The server has started: requests use these routes, those of `server.admin_listen` the second ones.
+    pub(super) fn start(&self, public: Router, admin: Option<Router>) {
+        self.public.start(public);
+        if let (Some(routes), Some(admin)) = (&self.admin, admin) {
+            routes.start(admin);
+        }
+    }
+
+    /// Waits until all addresses are closed, after [`Shutdown::stopping`].
+    pub(super) async fn stopped(self) {
+        for task in self.tasks {
+            if task.await.is_err() {
+                tracing::error!("the accept loop had failed");
+            }
+        }
     }
 }
 

@@ -108,6 +108,11 @@ pub fn probe_routes(parts: ProbeParts) -> Router {
         .with_state(Arc::new(parts))
 }
 
+/// The routes of the probes while the server starts.
+pub fn starting_routes() -> Router {
+    Router::new().route("/health", get(probes::health)).route("/ready", get(probes::starting)).layer(from_fn(identify))
+}
+
 /// The route table of the listener for operators, `server.admin_listen`.
 pub fn admin_router(probes: Router) -> Router {
     probes.fallback(no_such_path).layer(from_fn(identify))

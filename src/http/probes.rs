@@ -31,6 +31,11 @@ pub(super) async fn health() -> Response<Body> {
     json_answer(StatusCode::OK, r#"{"status":"ok"}"#)
 }
 
+/// The response of `/ready` until the server has started.
+pub(super) async fn starting() -> Response<Body> {
+    problem(StatusCode::SERVICE_UNAVAILABLE, "starting", "the server is starting")
+}
+
 /// Returns 200 if all background tasks run and no shutdown is in progress, also while a store is away: if all nodes
 /// left the load balancer then, it would help nobody. The body says what the stores and the work of this process wait
 /// for, and how this node differs from others.

@@ -69,6 +69,22 @@ impl SharedFile {
     }
 }
 
+/// While a server starts, its probes say so, and other requests wait.
+async fn a_start_is_seen(port: u16) {
+    let get = |path| Server::http_at(port, "GET", path, &[], "");
+    let ready = loop {
+        // The port opens a moment after the process begins.
+        match get("/ready").await {
+            Some(answer) => break answer,
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    assert_eq!((ready.status.as_u16(), &ready.body["error"]["code"]), (503, &"starting".into()));
+    assert_eq!(get("/health").await.expect("an answer").status, 200);
+    assert_eq!(get("/api/openapi.json").await.expect("an answer").status, 200, "it waits for the start");
+    assert_eq!(get("/ready").await.expect("an answer").status, 200);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_memory_is_another_broker_only_while_its_process_lives() {
     let file = SharedFile::new();
@@ -87,7 +103,8 @@ async fn another_memory_is_another_broker_only_while_its_process_lives() {
         let mut third = Server::start_with(&[("ledger.url", &url)]).await;
         third.kill();
         let begun = Instant::now();
-        third.start_again().await;
+        let port = third.port();
+        tokio::join!(third.start_again(), a_start_is_seen(port));
         assert!(begun.elapsed() < Duration::from_millis(6_500), "the same folder: {:?}", begun.elapsed());
     }
 }

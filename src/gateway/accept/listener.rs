@@ -15,7 +15,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderValue, Response, StatusCode};
@@ -34,6 +33,7 @@ use tower_service::Service;
 
 use super::bound_listener::{AcceptedSocket, BoundListener};
 use super::connection_counts::{CapReached, ConnectionCounts, ConnectionSlot};
+use super::listener_routes::ListenerRoutes;
 use super::stream_opener::StreamStart;
 use crate::metrics::Metrics;
 use crate::net::head_timer::HeadTimer;
@@ -78,7 +78,7 @@ pub struct Shutdown {
 
 /// What every connection of a listener shares.
 struct HttpListener {
-    router: Router,
+    routes: ListenerRoutes,
     options: ListenerOptions,
     counts: Arc<ConnectionCounts>,
     metrics: Arc<Metrics>,
@@ -89,7 +89,7 @@ struct HttpListener {
 /// Takes connections until the shutdown; those that are there finish the request they are at.
 pub async fn serve(
     listener: BoundListener,
-    router: Router,
+    routes: ListenerRoutes,
     options: ListenerOptions,
     counts: Arc<ConnectionCounts>,
     metrics: Arc<Metrics>,
@@ -97,7 +97,7 @@ pub async fn serve(
 ) {
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     let stopping = shutdown.stopping.clone();
-    let shared = Arc::new(HttpListener { router, options, counts, metrics, refusals, shutdown });
+    let shared = Arc::new(HttpListener { routes, options, counts, metrics, refusals, shutdown });
     let tasks = TaskTracker::new();
     let accepting = Arc::new(AcceptLoop { listener, shared, tasks: tasks.clone() });
     supervise("accept", &stopping, accepting, |accepting| async move { accepting.run().await }).await;
@@ -301,7 +301,7 @@ impl HttpListener {
         }
         request.extensions_mut().insert(Arc::clone(slot));
         request.extensions_mut().insert(stalled);
-        let answering = self.router.clone().call(request);
+        let answering = self.routes.current().call(request);
         let takeover = takeover.clone();
         let leaving = self.shutdown.leaving.clone();
         async move {
