@@ -7,6 +7,7 @@ mod chaos;
 mod cluster;
 mod connected_first;
 mod crashes;
+mod dashboard;
 mod edits;
 mod emulation;
 mod erasures;
@@ -48,5 +49,6 @@ mod transfer;
 mod transports;
 
 use feedline_test_support::{
-    api, client, nginx, pooler, postgres_server, random, reader, redis_server, server, stream_socket, webhook,
+    api, client, nginx, pooler, postgres_server, prometheus, random, reader, redis_server, server, stream_socket,
+    webhook,
 };

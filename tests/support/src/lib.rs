@@ -5,6 +5,7 @@
 //! | `server`, `redis_server`, `postgres_server` | real servers, each on a free port with its own data |
 //! | `pooler` | a real PgBouncer in front of a PostgreSQL |
 //! | `nginx` | a real nginx in front of servers, with the configuration of `ops/` |
+//! | `prometheus` | a real Prometheus that collects from servers, with the alerts of `ops/` |
 //! | `client` | a client that the test controls step by step |
 //! | `socket`, `stream_socket`, `unidirectional` | its transport: a WebSocket, or a stream with requests beside it |
 //! | `protobuf` | the messages of that client in Protobuf |
@@ -21,6 +22,7 @@ pub mod nginx;
 pub mod pooler;
 pub mod ports;
 pub mod postgres_server;
+pub mod prometheus;
 pub mod protobuf;
 pub mod random;
 pub mod reader;
