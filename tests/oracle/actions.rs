@@ -163,7 +163,7 @@ impl Act {
         let post = &model.posts[&meant];
         let is_for_all = matches!(post.visibility, Visibility::Public | Visibility::NotTo(_));
         let is_open = is_for_all && !model.locks.locked.contains(post.author);
-        // Whoever mutes the author would not see the repost.
+        // A user who mutes the author would not see the repost.
         let is_repostable = post.author == by || (is_open && !model.has(Edge::Mute, by, post.author));
         let is_refused = post.is_removed || (is_repost && !is_repostable);
         if is_refused { 403 } else { 200 }
