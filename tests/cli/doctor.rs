@@ -90,8 +90,14 @@ fn the_clocks_of_this_machine_and_of_redis_are_compared() {
     assert!(examined.status.success() && out(&examined).contains("its clock and that of this machine agree"));
     let behind = format!("redis://127.0.0.1:{}", set_back(redis.port()));
     let examined = examine(&dir, &[("broker.url", &behind)]);
-    let advice = out(&examined).lines().find(|line| line.starts_with("advice ") && line.contains("ms ahead of"));
-    assert!(examined.status.success() && advice.is_some_and(|line| line.contains(" 3600")), "{examined:?}");
+    let text = out(&examined);
+    let advice = text.lines().filter(|line| line.starts_with("advice ")).find_map(|line| {
+        let (before, _) = line.split_once(" ms ahead of")?;
+        before.rsplit(' ').next()?.parse::<u64>().ok()
+    });
+    // The answer takes a while, half of which counts.
+    assert!(examined.status.success(), "{examined:?}");
+    assert!(advice.is_some_and(|ahead| ahead.abs_diff(3_600_000) < 10_000), "{examined:?}");
 }
 
 #[tokio::test]
