@@ -163,22 +163,28 @@ async fn cost_of_the_first(server: &Server, limit: usize, round: u32) -> (u64, u
 }
 
 /// Round trips to the ledger and to Redis for one page: the minimum of a few attempts, since background work also makes
-/// round trips.
+/// round trips. Ends once three attempts had the minimum.
 pub(crate) async fn cost(server: &Server, client: &mut Client, method: &str, input: &Value) -> (u64, u64) {
-    let mut fewest = (u64::MAX, u64::MAX);
+    let (mut fewest, mut times) = ((u64::MAX, u64::MAX), 0);
     for _ in 0..16 {
         let before = made(server).await;
         client.rpc(method, input).await;
         let after = made(server).await;
-        fewest = (fewest.0.min(after.0 - before.0), fewest.1.min(after.1 - before.1));
+        let costs = (after.0 - before.0, after.1 - before.1);
+        let least = (fewest.0.min(costs.0), fewest.1.min(costs.1));
+        times = if least == fewest { times + usize::from(costs == least) } else { 1 };
+        fewest = least;
+        if times == 3 {
+            break;
+        }
     }
     fewest
 }
 
 async fn made(server: &Server) -> (u64, u64) {
-    let ledger = server.metric("feedline_ledger_round_trips_total").await.expect("a sample");
-    let redis = server.metric("feedline_redis_round_trips_total").await.expect("a sample");
-    (ledger as u64, redis as u64)
+    let [ledger, redis] =
+        server.metrics(["feedline_ledger_round_trips_total", "feedline_redis_round_trips_total"]).await;
+    (ledger.expect("a sample") as u64, redis.expect("a sample") as u64)
 }
 
 #[tokio::test]

@@ -232,10 +232,10 @@ async fn the_last_acknowledged_state_wins_embedded() {
     the_last_acknowledged_state_wins(Field::embedded(&[]).await).await;
 }
 
-/// The number of users who like one post: `FEEDLINE_LIKERS`, or as many as an unoptimized build settles in half a
-/// minute.
+/// The number of users who like one post: `FEEDLINE_LIKERS`, or as many as an unoptimized build settles in some
+/// seconds.
 fn likers() -> usize {
-    std::env::var("FEEDLINE_LIKERS").map_or(100_000, |many| many.parse().expect("FEEDLINE_LIKERS is a number"))
+    std::env::var("FEEDLINE_LIKERS").map_or(10_000, |many| many.parse().expect("FEEDLINE_LIKERS is a number"))
 }
 
 async fn check_viewers_get_counts(field: Field) {
@@ -302,7 +302,7 @@ async fn check_likes_while_the_ledger_is_unwritable(field: Field) {
     let db = field.connection();
     db.execute_batch("BEGIN IMMEDIATE").expect("the lock");
     // Much longer than the ledger's timeout.
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(20);
     let mut n = 0;
     while Instant::now() < until {
         let asked = Instant::now();
@@ -311,7 +311,7 @@ async fn check_likes_while_the_ledger_is_unwritable(field: Field) {
         n += 1;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(n > 500, "{n} likes");
+    assert!(n > 100, "{n} likes");
     let rows: i64 = db.query_row("SELECT count(*) FROM likes", [], |row| row.get(0)).expect("a count");
     assert_eq!(rows, 0);
     // The metrics report the length and the age of the queue. Opposite likes are merged before they are settled.

@@ -366,10 +366,16 @@ impl Server {
 
     /// Returns a sample of `/metrics`, such as `feedline_connections`; `None` if there is no sample of that name.
     pub async fn metric(&self, name: &str) -> Option<f64> {
+        self.metrics([name]).await[0]
+    }
+
+    /// Samples of the server, all of one moment.
+    pub async fn metrics<const N: usize>(&self, names: [&str; N]) -> [Option<f64>; N] {
         // A server that refuses connections may also refuse this request.
-        let metrics = self.probe("/metrics").await?.body;
-        let line = metrics.as_str()?.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?.to_owned();
-        line.trim().parse().ok()
+        let metrics = self.probe("/metrics").await.map(|answer| answer.body);
+        let text = metrics.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let value = |name| text.lines().find_map(|line: &str| line.strip_prefix(name)?.strip_prefix(' '));
+        names.map(|name| value(name)?.trim().parse().ok())
     }
 
     /// Waits until a sample has this value.
