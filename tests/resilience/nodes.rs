@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::cluster::{Cluster, attempt, done, post};
+use crate::cluster::{Cluster, attempt, done, post, until};
+use crate::server::Server;
 
 #[tokio::test]
 async fn writes_at_one_node_are_seen_at_the_other() {
@@ -58,4 +59,21 @@ async fn clients_recover_at_the_other_node() {
     assert_eq!(recovered, ids);
     let fourth = post(a, "ann", "4").await;
     assert_eq!(bo.publication("timeline:bo").await["data"]["post"]["id"], fourth);
+}
+
+#[tokio::test]
+async fn nodes_that_start_stop_and_are_lost_are_in_the_logs_of_others() {
+    let mut cluster = Cluster::start().await;
+    let [first, second] = &mut cluster.nodes[..] else { panic!("two nodes") };
+    let place = format!("_{}\"", second.port());
+    let is_logged = async |first: &Server, text: &str| {
+        let lines = || first.log().lines().any(|line| line.contains(text) && line.contains(&place));
+        until(text, async || lines()).await;
+    };
+    second.kill();
+    is_logged(first, "another node does not renew its lease").await;
+    second.start_again().await;
+    is_logged(first, "another node has started").await;
+    second.stop().await;
+    is_logged(first, "another node has stopped").await;
 }

@@ -5,6 +5,7 @@
 //! | `mod.rs` | registers the node and renews its rows |
 //! | `pairing` | whether two stores belong together |
 //! | `fingerprints` | what must be the same on all nodes |
+//! | `peers` | other nodes that start, stop and are lost, for the log |
 //!
 //! A node is refused if a *live* node of one of the stores uses another one as the other, or if the stores record other
 //! partners. A process that was killed is not alive: a node that stands in the way is watched until it renews its
@@ -15,6 +16,7 @@
 
 mod fingerprints;
 mod pairing;
+mod peers;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -28,12 +30,14 @@ pub use self::fingerprints::FINGERPRINTS;
 pub(crate) use self::fingerprints::Mismatches;
 pub use self::pairing::JoinError;
 use self::pairing::{Pairing, Stores};
+use self::peers::{PeerChange, Peers};
 use super::node_ids::NodeIds;
 use super::runtime::{Runtime, now};
 use crate::broker::Broker;
 use crate::ledger::{Ledger, NewNode, NodeDetails, liveness_millis};
 use crate::metrics::Metrics;
 use crate::model::Millis;
+use crate::store_metrics::StoreMeter;
 
 /// The interval at which a node renews its rows.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
@@ -64,6 +68,7 @@ pub(crate) struct NodeRegistry {
     clock_skew: AtomicI64,
     /// What differs from other nodes, as of the last comparison.
     mismatches: RwLock<Mismatches>,
+    peers: Mutex<Peers>,
     /// Why the node cannot go on with these stores.
     refusal: Mutex<Option<JoinError>>,
     refused: Notify,
@@ -98,6 +103,7 @@ impl NodeRegistry {
             registration: RwLock::default(),
             clock_skew: AtomicI64::new(0),
             mismatches: RwLock::default(),
+            peers: Mutex::default(),
             refusal: Mutex::default(),
             refused: Notify::new(),
         }
@@ -116,6 +122,7 @@ impl NodeRegistry {
                 renewals += 1;
                 if renewals.is_multiple_of(RENEWALS_PER_COMPARISON) {
                     nodes.compare().await;
+                    nodes.ask_refusing_stores().await;
                 }
             }
         });
@@ -235,15 +242,17 @@ impl NodeRegistry {
         self.clock_skew.store(ahead.cast_signed().saturating_sub(behind.cast_signed()), Ordering::Relaxed);
     }
 
-    /// Compares this node with the others. A difference is logged when it begins, and when the last one has ended.
+    /// Compares this node with the others, and logs which of them have come and gone. A difference is logged when it
+    /// begins, and when the last one has ended.
     async fn compare(&self) {
         let identity = match self.ledger.identity().await {
             Ok(identity) => identity,
             Err(error) => return tracing::debug!(%error, "this node could not be compared with the others"),
         };
         let own = self.runtime.holder();
-        let others = identity.nodes.iter().filter(|row| row.is_live && row.id != **own);
-        let found = Mismatches::find(&self.node().description, others);
+        let others = || identity.nodes.iter().filter(|row| row.id != **own);
+        self.peers.lock().update(others()).iter().for_each(PeerChange::log);
+        let found = Mismatches::find(&self.node().description, others().filter(|row| row.is_live));
         self.metrics.fingerprint_mismatches(found.len());
         let before = std::mem::replace(&mut *self.mismatches.write(), found.clone());
         if before == found {
@@ -254,6 +263,18 @@ impl NodeRegistry {
         match differing.is_empty() {
             true => tracing::info!("this node has the keys, the version and the clock of the others again"),
             false => tracing::warn!(differing, "this node differs from others, which may refuse what it accepts"),
+        }
+    }
+
+    /// Asks stores that refused calls whether they take a small write: without calls of others, nothing else would show
+    /// that they go on refusing.
+    async fn ask_refusing_stores(&self) {
+        // The meters count the outcomes.
+        if StoreMeter::ledger().refusal().is_some() {
+            let _ = self.ledger.ping().await;
+        }
+        if StoreMeter::redis().refusal().is_some() {
+            let _ = self.broker.ping().await;
         }
     }
 

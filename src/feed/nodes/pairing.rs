@@ -4,8 +4,9 @@ use crate::broker::{BrokerError, BrokerIdentity, MEMORY_PLACE};
 use crate::feed::error::FeedError;
 use crate::ledger::{LedgerError, LedgerIdentity, Partner, PartnerChange};
 
-/// What to do about a store that is another one on purpose.
-const ADVICE: &str = "to move the deployment on purpose, stop all nodes and run `feedline adopt`";
+/// What to do about a store that is another one by mistake, or on purpose.
+const ADVICE: &str = "correct broker.url, broker.prefix or ledger.url, or, to move the deployment on purpose, \
+                      stop all nodes and run `feedline adopt`";
 
 /// Why a node cannot use its stores.
 #[derive(Debug, thiserror::Error)]
