@@ -1,12 +1,12 @@
 //! `feedline doctor`: what a start would need, looked at from outside.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::stores::redis_options;
+use super::stores::{check_configured_stores, redis_options};
 use super::{outlet_targets, push_providers};
 use crate::broker::{InboxOptions, redis_rights};
 use crate::config::{BrokerUrl, Config, LedgerUrl};
@@ -50,6 +50,9 @@ const FILES: u64 = 4_096;
 /// The difference of the clock of this machine from that of Redis at which it is worth a word, in milliseconds.
 const MAX_CLOCK_SKEW: i64 = 1_000;
 
+/// The size of the file by which a full disk is noticed, in bytes.
+const PROBE_BYTES: usize = 256 * 1024;
+
 /// A certificate that expires earlier is to be renewed, in days.
 const RENEWAL_DAYS: u64 = 21;
 
@@ -59,6 +62,10 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     broker(config, &mut findings).await;
     ledger(config, &mut findings).await;
+    if !findings.iter().any(Finding::is_missing) {
+        let paired = check_configured_stores(config).await.map_err(|error| format!("{error:#}"));
+        findings.push(found(paired, "the broker and the ledger belong together"));
+    }
     addresses(config, &mut findings).await;
     files(config, &mut findings);
     let credentials = push_providers(&config.push).map(drop).map_err(|error| format!("{error:#} (push)"));
@@ -209,11 +216,14 @@ fn files(config: &Config, findings: &mut Vec<Finding>) {
     });
 }
 
-/// Whether files can be made in a folder, or in the nearest one above it that exists.
+/// Whether files of some size can be made in a folder, or in the nearest one above it that exists.
 fn writable(folder: &Path) -> io::Result<()> {
     let existing = folder.ancestors().find(|folder| folder.exists() || folder.as_os_str().is_empty());
     let existing = existing.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    tempfile::Builder::new().prefix(".doctor").tempfile_in(existing).map(drop)
+    let mut file = tempfile::Builder::new().prefix(".doctor").tempfile_in(existing)?;
+    file.write_all(&[0; PROBE_BYTES])?;
+    // Some file systems find out here that they are full.
+    file.as_file().sync_all()
 }
 
 #[cfg(test)]

@@ -75,9 +75,39 @@ pub async fn deployment_status(config: &Config) -> DeploymentStatus {
             return DeploymentStatus::of_stores(stores);
         }
     };
+    if stores.values().all(|state| state == "ok")
+        && let Err(error) = check_stores(&config, &*ledger).await
+    {
+        stores.insert(name, format!("{error:#}"));
+    }
     let status = DeploymentStatus::read(&*ledger, stores, likes, now()).await;
     ledger.close().await;
     status
+}
+
+/// Checks that the broker of the configuration and a ledger belong together. Changes nothing.
+///
+/// # Errors
+/// If they do not, or the broker cannot be used.
+async fn check_stores(config: &Config, ledger: &dyn Ledger) -> anyhow::Result<()> {
+    let broker: Arc<dyn Broker> = match &config.broker.url {
+        BrokerUrl::Memory => Arc::new(MemoryBroker::new(InboxOptions { length: 1, idle: config.timeline.idle() })),
+        BrokerUrl::Redis(_) => open_broker(config).await?.0,
+    };
+    Ok(check_pairing(ledger, &*broker).await?)
+}
+
+/// As [`check_stores`], with the ledger of the configuration. One without a schema belongs to no broker yet.
+///
+/// # Errors
+/// If they do not belong together, or the broker cannot be used.
+pub(super) async fn check_configured_stores(config: &Config) -> anyhow::Result<()> {
+    let mut config = config.clone();
+    config.ledger.connections = 1;
+    let Ok(ledger) = open_ledger_with(&config, SchemaMode::Check).await else { return Ok(()) };
+    let checked = check_stores(&config, &*ledger).await;
+    ledger.close().await;
+    checked
 }
 
 /// Opens the configured ledger and migrates its schema.

@@ -46,11 +46,16 @@ pub(crate) fn token(config: &Config, args: &TokenArgs) -> anyhow::Result<()> {
     };
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
     let issued = issuer.issue(&args.user, now.as_secs())?;
+    let is_new = secrets.created && config.auth.hmac_secret.is_none();
     let source = match secrets.file.filter(|_| config.auth.hmac_secret.is_none()) {
         Some(file) => format!("the hmac_secret in {}", file.display()),
         None => "the configured auth.hmac_secret".to_owned(),
     };
     writeln!(stderr(), "signed with {source}")?;
+    if is_new {
+        let hint = "it was created now: only servers with this data_dir accept the token";
+        writeln!(stderr(), "{hint}")?;
+    }
     writeln!(stdout(), "{}", issued.token.reveal())?;
     Ok(())
 }

@@ -198,7 +198,9 @@ fn first_token_creates_owner_only_secrets() {
     let dir = tempfile::tempdir().unwrap();
     let issued = run(&dir, &["token", "--user", "ann", "--ttl", "5m"]);
     assert!(issued.status.success(), "{issued:?}");
-    assert_eq!(err(&issued), "signed with the hmac_secret in data/secrets.toml\n");
+    let said = "signed with the hmac_secret in data/secrets.toml\n\
+                it was created now: only servers with this data_dir accept the token\n";
+    assert_eq!(err(&issued), said);
     let data = dir.path().join("data");
     assert_eq!(entries(&data), ["secrets.toml"], "no draft is left");
     assert_eq!((mode(&data), mode(&data.join("secrets.toml"))), (0o700, 0o600));

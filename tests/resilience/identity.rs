@@ -128,6 +128,8 @@ async fn a_ledger_in_use_takes_no_other_broker() {
     for keys in &others {
         is_refused(&first, "serve", keys, &[&named, "feedline adopt", &ledger]);
         is_refused(&first, "adopt", keys, &["a node is running"]);
+        is_refused(&first, "doctor", keys, &["missing  ", &named]);
+        is_refused(&first, "status", keys, &[&named, "a store cannot be used"]);
     }
     // By another name it is the same.
     let renamed = url.replace("127.0.0.1", "localhost");

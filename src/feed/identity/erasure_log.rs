@@ -41,7 +41,8 @@ impl ErasureLog {
     /// All entries of the file.
     pub(super) async fn read(&self) -> io::Result<Vec<ErasureLogEntry>> {
         let Some(path) = self.path.clone() else { return Ok(Vec::new()) };
-        let read = tokio::task::spawn_blocking(move || Ok(read_erasure_log(&path)?.entries));
+        let read = move || read_erasure_log(&path).map(|log| log.entries).map_err(|error| naming(&path, &error));
+        let read = tokio::task::spawn_blocking(read);
         read.await.map_err(io::Error::other)?
     }
 
@@ -54,17 +55,24 @@ impl ErasureLog {
             lines.push(b'\n');
         }
         let file = Arc::clone(&self.file);
-        let written = tokio::task::spawn_blocking(move || {
+        let write = move |path: &Path| {
             let mut file = file.lock();
             let file = match &mut *file {
                 Some(file) => file,
-                empty => empty.insert(open(&path)?),
+                empty => empty.insert(open(path)?),
             };
             file.write_all(&lines)?;
             file.sync_data()
-        });
+        };
+        let write = move || write(&path).map_err(|error| naming(&path, &error));
+        let written = tokio::task::spawn_blocking(write);
         written.await.map_err(io::Error::other)?
     }
+}
+
+/// The error with the path of its file.
+fn naming(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Opens the file for appending. Ends a line that a crash cut off, so that the next line is intact.
