@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The time without a failure after which an answer ends the outage. Before that, some calls may be answered while
-/// others are not: a store that refuses some of them answers the rest all the time.
+/// others are not: a store that refuses some of them answers the rest all the time. Meanwhile a node asks it with small
+/// writes (`feed/nodes`).
 const QUIET: Duration = Duration::from_secs(1);
-const QUIET_AFTER_REFUSAL: Duration = Duration::from_secs(5);
+const QUIET_AFTER_REFUSAL: Duration = Duration::from_secs(15);
 
 /// The outage of one server, if there is one.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ struct Outage {
     refuses: bool,
     reported: Instant,
     failed_calls: u64,
+    /// The reason of the last failure.
+    reason: String,
     /// The lines of others that were not written.
     lines: u64,
 }
@@ -72,13 +75,14 @@ impl OutageLog {
         let reason = error.to_string().replace('\n', " ");
         let mut outage = self.outage.lock();
         let Some(outage) = &mut *outage else {
-            let began = Outage { began: now, last_failure: now, refuses, reported: now, failed_calls: 1, lines: 0 };
-            *outage = Some(began);
-            self.is_away.store(true, Ordering::Relaxed);
             tracing::warn!(store = self.store, reason, "{} is away", self.name);
+            let (began, last_failure, reported) = (now, now, now);
+            *outage = Some(Outage { began, last_failure, refuses, reported, failed_calls: 1, reason, lines: 0 });
+            self.is_away.store(true, Ordering::Relaxed);
             return;
         };
         outage.refuses = refuses;
+        outage.reason.clone_from(&reason);
         outage.last_failure = now;
         outage.failed_calls += 1;
         if now.duration_since(outage.reported) >= REPORT_INTERVAL {
@@ -110,6 +114,12 @@ impl OutageLog {
     /// Whether the store is away.
     pub(crate) fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
+    }
+
+    /// Why the store refuses some calls while it answers others. `None`: it does not, or is not reached.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let outage = self.outage.lock();
+        outage.as_ref().filter(|outage| outage.refuses).map(|outage| outage.reason.clone())
     }
 
     /// Whether an error is of this outage: the store is away, and the error says only that.

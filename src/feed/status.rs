@@ -73,7 +73,8 @@ pub fn ledger_kind(place: &str) -> &'static str {
 }
 
 impl DeploymentStatus {
-    /// Reads the state from the ledger. If it cannot be read, `stores` says so, and the rest is unknown.
+    /// Reads the state from the ledger. If it cannot be read, `stores` says so, and the rest is unknown; `stores` also
+    /// says if it takes no writes.
     ///
     /// `likes` is the queue of likes, if that of its broker can be looked at.
     pub async fn read(
@@ -87,7 +88,7 @@ impl DeploymentStatus {
             Ok((nodes, mut work, quarantine)) => {
                 work.extend(likes.map(|likes| ("likes".to_owned(), likes)));
                 (status.nodes, status.work, status.quarantine) = (Some(nodes), Some(work), Some(quarantine));
-                "ok".to_owned()
+                ledger.ping().await.err().map_or_else(|| "ok".to_owned(), |error| error.to_string())
             }
             Err(error) => error.to_string(),
         };

@@ -12,6 +12,7 @@ mod edits;
 mod emulation;
 mod erasures;
 mod fingerprints;
+mod full_disk;
 mod hints;
 mod idempotency;
 mod identity;

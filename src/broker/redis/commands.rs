@@ -128,6 +128,11 @@ struct ConnectionPool {
     connect_error: Mutex<Option<BrokerError>>,
 }
 
+/// A connection was lost, and nothing is known yet of the attempts to open another one.
+pub(super) fn not_connected() -> BrokerError {
+    BrokerError::Unreachable("the connection was lost, and is being opened again".to_owned())
+}
+
 /// Sends commands. They fail at once while Redis is unreachable.
 pub(super) struct Commands {
     shared: Arc<ConnectionPool>,
@@ -168,7 +173,7 @@ impl Commands {
         let standing = |at: usize| self.shared.slots[(turn.wrapping_add(at)) % CONNECTIONS].link.lock().clone();
         (0..CONNECTIONS).find_map(standing).ok_or_else(|| {
             let reason = self.shared.connect_error.lock().clone();
-            let error = reason.unwrap_or_else(|| BrokerError::Unreachable("not connected, trying to".to_owned()));
+            let error = reason.unwrap_or_else(not_connected);
             let failure = match &error {
                 BrokerError::Refused(..) => StoreFailure::Refused,
                 _ => StoreFailure::Unreachable,

@@ -27,11 +27,11 @@ impl Broker for RedisBroker {
     }
 
     async fn ping(&self) -> Result<()> {
-        self.pubsub.check()?;
         // A write: a replica, and a Redis whose memory is full, reply to PING.
         let mut probe = redis::cmd("SET");
         probe.arg(self.keys.single("ping")).arg(1).arg("PX").arg(10_000);
-        self.commands.send(&probe).await.map(drop)
+        self.commands.send(&probe).await?;
+        self.pubsub.check()
     }
 
     fn round_trips(&self) -> u64 {

@@ -5,7 +5,7 @@
 //! detects a connection that is open but delivers nothing: messages that the node publishes to itself must arrive.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::commands::{Commands, RedisEndpoint, reconnect_backoff};
+use super::commands::{Commands, RedisEndpoint, not_connected, reconnect_backoff};
 use super::invalidation_log::InvalidationLog;
 use super::keys::Keys;
 use super::node_hints::Redirector;
@@ -31,8 +31,6 @@ const BATCH: usize = 512;
 /// Probes that may be missing before the connection counts as stalled.
 const MAX_UNANSWERED_PROBES: u32 = 2;
 
-const NOT_CONNECTED: &str = "not connected, trying to";
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SubscriptionChange {
     Subscribe,
@@ -45,11 +43,14 @@ struct PubSubRequest {
     done: oneshot::Sender<Result<()>>,
 }
 
+/// Why there is no connection; `None`: there is one.
+type Trouble = Arc<parking_lot::Mutex<Option<BrokerError>>>;
+
 /// The handle to the task.
 pub(super) struct PubSub {
     requests: mpsc::Sender<PubSubRequest>,
     timeout: Duration,
-    connected: Arc<AtomicBool>,
+    trouble: Trouble,
     subscriptions: Arc<SubscribedChannels>,
     node: Arc<str>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -84,15 +85,14 @@ impl PubSub {
             redirector,
             connection: ConnectionName::default(),
         };
-        let connected = Arc::new(AtomicBool::new(true));
-        let flag = Arc::clone(&connected);
+        let trouble = Trouble::default();
         let mut task = PubSubTask {
             endpoint,
             commands,
             router,
             probe_every,
             requests,
-            connected: flag,
+            trouble: Arc::clone(&trouble),
             connection: None,
             number: 1,
         };
@@ -101,13 +101,12 @@ impl PubSub {
         task.connection = Some(connection);
         let task = Arc::new(Mutex::new(task));
         let task = supervise_while_held("redis_pubsub", task, |task| async move { task.lock().await.run().await });
-        Ok(Self { requests: sender, timeout, connected, subscriptions, node, _tasks: [task, redirecting] })
+        Ok(Self { requests: sender, timeout, trouble, subscriptions, node, _tasks: [task, redirecting] })
     }
 
-    /// Fails while there is no connection.
+    /// Fails while there is no connection, with the reason.
     pub(super) fn check(&self) -> Result<()> {
-        let connected = self.connected.load(Ordering::Acquire);
-        if connected { Ok(()) } else { Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())) }
+        self.trouble.lock().clone().map_or(Ok(()), Err)
     }
 
     /// The name of this node.
@@ -169,8 +168,7 @@ struct PubSubTask {
     router: MessageRouter,
     probe_every: Duration,
     requests: mpsc::Receiver<PubSubRequest>,
-    /// Whether there is a connection.
-    connected: Arc<AtomicBool>,
+    trouble: Trouble,
     /// The connection before it is served. A restarted task opens another one.
     connection: Option<PubSubConnection>,
     /// The number of the latest connection.
@@ -181,15 +179,15 @@ impl PubSubTask {
     async fn run(&mut self) {
         loop {
             if let Some(mut connection) = self.connection.take() {
-                let connected = Arc::clone(&self.connected);
-                let _lost = OnPanic(|| connected.store(false, Ordering::Release));
+                let trouble = Arc::clone(&self.trouble);
+                let _lost = OnPanic(|| *trouble.lock() = Some(not_connected()));
                 self.serve(&mut connection).await;
                 // Nothing may arrive by the old connection while the new one subscribes.
                 drop(connection);
-                self.connected.store(false, Ordering::Release);
+                *self.trouble.lock() = Some(not_connected());
             }
             self.connection = Some(self.reconnect().await);
-            self.connected.store(true, Ordering::Release);
+            *self.trouble.lock() = None;
             tracing::debug!("connected the pub/sub of redis again");
             if let Some(listener) = self.router.listener.get() {
                 listener.resync();
@@ -311,7 +309,7 @@ impl PubSubTask {
     fn reject(&mut self, batch: &mut Vec<PubSubRequest>) {
         for request in batch.drain(..) {
             let answer = match request.change {
-                SubscriptionChange::Subscribe => Err(BrokerError::Unreachable(NOT_CONNECTED.to_owned())),
+                SubscriptionChange::Subscribe => self.trouble.lock().clone().map_or_else(|| Err(not_connected()), Err),
                 SubscriptionChange::Unsubscribe => {
                     self.router.subscriptions.remove(&request.channel);
                     Ok(())
@@ -347,7 +345,10 @@ impl PubSubTask {
             };
             match subscribed {
                 Ok(connection) => return connection,
-                Err(error) => tracing::debug!(%error, "cannot connect to redis pub/sub"),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot connect to redis pub/sub");
+                    *self.trouble.lock() = Some(error);
+                }
             }
         }
     }

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use crate::broker::Broker;
 use crate::feed::error::FeedError;
 use crate::ledger::{Fault, Ledger};
+use crate::store_metrics::StoreMeter;
 
 /// The number of consecutive failures before an item is set aside, if others succeed, and if it fails alone.
 const MIN_FAILURES: u32 = 5;
@@ -196,13 +197,15 @@ impl StoreHealth {
         self.stores.iter().all(|(_, trouble)| trouble.is_none())
     }
 
-    /// Asks both stores, and collects what work waits for.
+    /// Asks both stores, and collects what work waits for. A store may take the small write of this question, and
+    /// refuse calls of others: their error counts for a while.
     pub(crate) async fn read(kinds: &WorkKinds, ledger: &dyn Ledger, broker: &dyn Broker) -> Self {
         let (ledger, broker) = tokio::join!(ledger.ping(), broker.ping());
-        let ledger = ledger.err().map(|error| shorten(&error.to_string()));
-        let broker = broker.err().map(|error| shorten(&error.to_string()));
+        let ledger = ledger.err().map(|error| error.to_string()).or_else(|| StoreMeter::ledger().refusal());
+        let broker = broker.err().map(|error| error.to_string()).or_else(|| StoreMeter::redis().refusal());
         let work = kinds.iter().map(|(kind, policy)| (*kind, policy.waits_for().as_deref().map(shorten)));
-        Self { stores: [("ledger", ledger), ("broker", broker)], work: work.collect() }
+        let stores = [("ledger", ledger), ("broker", broker)];
+        Self { stores: stores.map(|(name, trouble)| (name, trouble.as_deref().map(shorten))), work: work.collect() }
     }
 }
 

@@ -81,10 +81,26 @@ use self::timeline_reach::TimelineReach;
 pub use self::url::PostgresUrl;
 use super::{Ledger, LedgerError, Result, SchemaMode};
 
-/// Shows that the server answers, is no standby, and accepts writes.
-const PROBE: &str = "\
-    INSERT INTO meta (name, value) SELECT 'probe', set_config('synchronous_commit', 'off', true)
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+/// An expression that fails if the disk is full: it counts numbers from a temporary file of some 200 KB, unless such
+/// files are forbidden.
+macro_rules! temporary_file {
+    () => {
+        "concat(set_config('work_mem', '64kB', true),
+            CASE WHEN current_setting('temp_file_limit') <> '0'
+                THEN (SELECT count(*) FROM generate_series(1, 10000)) END)"
+    };
+}
+
+/// Shows that the disk of the server has space, as far as a temporary file does.
+const TEMPORARY_FILE: &str = concat!("SELECT ", temporary_file!());
+
+/// Shows that the server answers, is no standby, accepts writes and has disk space. The row has its place already, so
+/// that a write of it needs no space.
+const PROBE: &str = concat!(
+    "INSERT INTO meta (name, value) SELECT 'probe', set_config('synchronous_commit', 'off', true) || ",
+    temporary_file!(),
+    " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+);
 
 /// The ledger in a PostgreSQL database. Used by all nodes of a deployment.
 pub struct PostgresLedger {

@@ -397,7 +397,7 @@ impl PoolState {
 }
 
 fn not_connected() -> LedgerError {
-    LedgerError::Unreachable("not connected, trying to".to_owned())
+    LedgerError::Unreachable("the connection was lost, and is being opened again".to_owned())
 }
 
 fn not_compared() -> LedgerError {

@@ -2,8 +2,8 @@
 
 use tokio_postgres::Client;
 
-use super::{PostgresOptions, classified, connect_for_command};
-use crate::ledger::Result;
+use super::{PostgresOptions, TEMPORARY_FILE, classified, connect_for_command};
+use crate::ledger::{LedgerError, Result};
 
 /// What was found out about a server and the rights of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub async fn postgres_rights(options: &PostgresOptions, now: u64) -> Result<Post
     let looking = look(&client, options, now);
     match tokio::time::timeout(options.timeout, looking).await {
         Ok(found) => found.map_err(|error| classified(&error)),
-        Err(_) => Err(crate::ledger::LedgerError::Unreachable(format!("no answer within {:?}", options.timeout))),
+        Err(_) => Err(LedgerError::Unreachable(format!("no answer within {:?}", options.timeout))),
     }
 }
 
@@ -106,6 +106,12 @@ async fn look(
             options.connections,
             free / (options.connections + 1)
         ));
+    }
+    if let Err(error) = client.query_typed(TEMPORARY_FILE, &[]).await {
+        if error.code().is_none() {
+            return Err(error);
+        }
+        missing.push(format!("space for a temporary file: {}", super::errors::text(&error)));
     }
     let clock = client.query_typed_one("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", &[]).await?;
     let ahead = now.cast_signed() - clock.get::<_, i64>(0);
