@@ -20,13 +20,13 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::operations::{Input, Operation};
+use super::operations::{Access, Input, Operation};
 use super::request::Request;
 use crate::backoff::Backoff;
 use crate::broker::Attempt;
 use crate::feed::{Base, Caller, FeedError, Result, StoredError, now};
 use crate::ledger::{BeginOutcome, IdempotentWrite, WriteLease};
-use crate::model::{Millis, PostId};
+use crate::model::{Millis, PostId, UserId};
 
 /// The member of an input that has the key.
 const KEY_MEMBER: &str = "idempotency_key";
@@ -165,7 +165,11 @@ enum WritePlan {
 /// # Errors
 /// If the key is malformed.
 pub(super) fn take_key(operation: &Operation, request: &mut Request) -> Result<Option<IdempotentWrite>> {
-    let Caller::User(user) = &request.caller else { return Ok(None) };
+    let user = match &request.caller {
+        Caller::User(user) => user.clone(),
+        Caller::Anonymous if operation.access == Access::Backend => UserId::backend(),
+        Caller::Anonymous => return Ok(None),
+    };
     if !operation.takes_key() {
         return Ok(None);
     }
@@ -183,7 +187,7 @@ pub(super) fn take_key(operation: &Operation, request: &mut Request) -> Result<O
     if !(1..=255).contains(&key.len()) || !key.bytes().all(|b| (b' '..=b'~').contains(&b)) {
         return Err(wrong("an idempotency key is 1 to 255 printable ASCII characters"));
     }
-    Ok(Some(IdempotentWrite { user: user.clone(), key, operation: operation.name, input: digest(&request.input) }))
+    Ok(Some(IdempotentWrite { user, key, operation: operation.name, input: digest(&request.input) }))
 }
 
 /// A digest of an input that is the same over every transport: members are sorted, and a number is written as its

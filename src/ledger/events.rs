@@ -36,6 +36,7 @@ impl EventConsumer {
             | DomainEvent::CommentEdited { .. }
             | DomainEvent::CommentDeleted { .. }
             | DomainEvent::LikeReverted { .. }
+            | DomainEvent::AppNotified { .. }
             | DomainEvent::Restricted { .. } => Self::Notifications.bit(),
             DomainEvent::FollowRequested { .. } | DomainEvent::FollowRequestEnded { .. } => Self::Notifications.bit(),
             DomainEvent::Followed { .. }

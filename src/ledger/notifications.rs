@@ -1,11 +1,15 @@
 //! Notifications, in groups.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
 use super::{ClearPlan, PushPlan, Result};
-use crate::model::{CommentId, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId};
+use crate::model::{
+    AppGroup, AppNotification, CommentId, Millis, NotificationId, NotificationKind, NotificationPosition, PostId,
+    UserId,
+};
 
 /// The number of groups of a user that are kept, the newest.
 pub const MAX_NOTIFICATION_GROUPS: u64 = 1_000;
@@ -23,16 +27,18 @@ pub struct NotificationEvent {
     pub kind: NotificationKind,
     /// The user that caused the event.
     pub by: UserId,
-    /// The number of the [event](super::QueuedEvent) that caused it; 0: none.
+    /// The number of the [event](super::QueuedEvent) that caused it, or of the application's request; 0: none.
     pub event: i64,
     /// The comment that caused it; `None` for other kinds than comments and replies.
     pub comment: Option<CommentId>,
+    /// What the application notifies of: the group has the last one. `None` for other kinds.
+    pub content: Option<Arc<AppNotification>>,
 }
 
 impl NotificationEvent {
     /// An event without a number and without a comment.
     pub fn new(kind: NotificationKind, by: &UserId) -> Self {
-        Self { kind, by: by.clone(), event: 0, comment: None }
+        Self { kind, by: by.clone(), event: 0, comment: None, content: None }
     }
 }
 
@@ -86,6 +92,8 @@ pub struct NotificationGroup {
     pub read: bool,
     /// Whether the owner has seen the group in the list in its current state.
     pub seen: bool,
+    /// What the application notified of last; `None` for other kinds.
+    pub content: Option<AppNotification>,
 }
 
 /// A mark that a user sets on notifications.
@@ -137,6 +145,9 @@ pub trait NotificationStore: Send + Sync {
     /// If the newest such group already records this event number or a later one for the person, the event was stored
     /// before: nothing changes, but the group counts as changed, so that its owner is notified in any case.
     ///
+    /// A group of the application is joined whether it was read or not, and at any time. The content of the last event
+    /// is stored.
+    ///
     /// Then only the newest [`MAX_NOTIFICATION_GROUPS`] groups of the user are kept. The people of removed groups may
     /// be removed later, so that the work of one call is bounded.
     ///
@@ -171,6 +182,9 @@ pub trait NotificationStore: Send + Sync {
     /// first. Returns them; if these are fewer than `limit`, no more are left for now. Their people may be removed
     /// later, so that the work of one call is bounded.
     async fn remove_old_notifications(&self, before: Millis, limit: usize) -> Result<Vec<RemovedNotification>>;
+
+    /// Of groups of the application, the numbers of the last requests that these users were notified of.
+    async fn app_requests(&self, groups: &[(UserId, AppGroup)]) -> Result<Vec<(UserId, AppGroup, PostId)>>;
 
     /// Up to `limit` groups of any user about the existing comments on a post.
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>>;

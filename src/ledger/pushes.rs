@@ -39,6 +39,9 @@ pub const CLEAR_ITEM: u64 = 0;
 /// The kind of pushes about posts of authors with alerts. The item is the post.
 pub const POST_KIND: &str = "post";
 
+/// The kind of what the application notifies of: users choose by the name that its content has.
+pub const APP_KIND: &str = "app";
+
 /// A page of alerts about a post, to be queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostAlertPage {

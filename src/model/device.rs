@@ -1,12 +1,14 @@
 //! Devices that receive pushes, and what their owners want to receive.
 
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
-use super::Millis;
+use super::{Millis, is_app_kind};
 
 /// The id of a device, unique for its user and chosen by the app: 1 to 64 of `A-Z a-z 0-9 _ - .`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -260,8 +262,8 @@ pub struct QuietHours {
 }
 
 /// The kinds of pushes that a user wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct PushKinds {
     /// Mentions in posts and comments.
     pub mention: bool,
@@ -283,6 +285,35 @@ pub struct PushKinds {
     pub quote: bool,
     /// Posts of authors with alerts: see `users.notify`.
     pub post: bool,
+    /// What the application notifies of, by kind: `app.` and a name, and `app.*` for kinds that are not named.
+    #[serde(flatten)]
+    pub app: BTreeMap<AppKind, bool>,
+}
+
+/// A kind of notifications of the application, or `app.*`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+pub struct AppKind(#[schemars(regex(pattern = r"^app\.([a-z0-9_.-]{1,60}|\*)$"))] String);
+
+/// That of all kinds that are not named.
+const EVERY_APP_KIND: &str = "app.*";
+
+impl TryFrom<String> for AppKind {
+    type Error = String;
+
+    fn try_from(kind: String) -> Result<Self, String> {
+        if kind == EVERY_APP_KIND || is_app_kind(&kind) {
+            Ok(Self(kind))
+        } else {
+            Err(format!("unknown field `{kind}`, expected a kind of push"))
+        }
+    }
+}
+
+impl Borrow<str> for AppKind {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
 }
 
 impl Default for PushKinds {
@@ -298,6 +329,7 @@ impl Default for PushKinds {
             repost: true,
             quote: true,
             post: true,
+            app: BTreeMap::new(),
         }
     }
 }
@@ -316,6 +348,9 @@ impl PushKinds {
             "repost" => self.repost,
             "quote" => self.quote,
             "post" => self.post,
+            app if app.starts_with("app.") => {
+                *self.app.get(app).or_else(|| self.app.get(EVERY_APP_KIND)).unwrap_or(&true)
+            }
             _ => false,
         }
     }

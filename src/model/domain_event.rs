@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CommentId, ContentId, Millis, NotificationId, PostId, ReportId, ReportReason, ReportTarget, RevertReason, Standing,
-    UserId,
+    AppNotification, CommentId, ContentId, Millis, NotificationId, PostId, ReportId, ReportReason, ReportTarget,
+    RevertReason, Standing, UserId,
 };
 
 /// The maximal number of users that one text notifies by mentioning them. Texts with more mentions are not addressed to
@@ -213,6 +213,16 @@ pub enum DomainEvent {
         /// The former followee.
         followee: UserId,
     },
+    /// The application's backend notifies users.
+    AppNotified {
+        /// The recipients.
+        to: Vec<UserId>,
+        /// The user on whose behalf.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<UserId>,
+        /// What they are notified of.
+        notification: Box<AppNotification>,
+    },
     /// A group of notifications was begun or has grown. For the outlet only, like all that follow.
     Notified {
         /// The user that is notified.
@@ -288,6 +298,7 @@ impl DomainEvent {
             | Self::UserConnected { user }
             | Self::UserAway { user } => vec![user],
             Self::ChannelSubscribed { user, .. } => user.iter_mut().collect(),
+            Self::AppNotified { to, from, .. } => to.iter_mut().chain(from).collect(),
             Self::ChannelVacated { .. } => Vec::new(),
         }
     }
@@ -345,6 +356,7 @@ impl DomainEvent {
             | Self::LikeReverted { .. } => 1,
             Self::Restricted { .. } | Self::FollowAccepted { .. } => 2,
             Self::Liked { likes } | Self::Unliked { likes } => likes.iter().map(|likes| likes.by.len()).sum(),
+            Self::AppNotified { to, .. } => to.len(),
             Self::Notified { .. }
             | Self::UserSuspended { .. }
             | Self::ReportCreated { .. }

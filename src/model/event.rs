@@ -283,7 +283,8 @@ mod tests {
         let notification = Notification {
             id: NotificationId(5),
             position: NotificationPosition(6),
-            kind: "reply",
+            kind: "reply".into(),
+            content: None,
             object: Some(NotificationSubject::Comment { id: CommentId(8), post: PostId(7) }),
             comment: Some(CommentId(9)),
             people: Vec::new(),

@@ -29,6 +29,11 @@ impl UserId {
     /// Between the lower case and the spelling, where these differ. Both have the same length, so it is in the middle.
     const SEPARATOR: u8 = 0;
 
+    /// The owner of what belongs to the application's backend, which is no user: nobody can have this id.
+    pub fn backend() -> Self {
+        Self(".".into())
+    }
+
     /// Parses an id; `None` if the text is not a valid one.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=Self::MAX_LEN).contains(&text.len());

@@ -2,6 +2,7 @@
 //!
 //! It contains types, their limits and their text forms, and no behaviour.
 
+mod app_notification;
 mod channel;
 mod comment;
 mod content_events;
@@ -27,6 +28,7 @@ mod subscribe_override;
 mod trace;
 mod user;
 
+pub use app_notification::{AppGroup, AppNotification, is_app_kind};
 pub use channel::{AppChannel, Channel, ChannelKind, Retention, canonical_name, into_canonical_name};
 pub use comment::Comment;
 pub use content_events::others;
@@ -43,7 +45,7 @@ pub use event::Event;
 pub use event_owner::EventOwner;
 pub use ids::{CommentId, NotificationId, NotificationPosition, PostId, UserId};
 pub use like::{LikeChange, RevertReason, Tally};
-pub use notification::{DeliveredNotification, Notification, NotificationSubject};
+pub use notification::{AppContent, DeliveredNotification, Notification, NotificationSubject};
 pub use notification_kind::{NOTIFICATION_KINDS, NotificationKind};
 pub(crate) use nulls::{remove_nulls, without_nulls};
 pub use object::{ObjectId, ObjectType};

@@ -1,10 +1,13 @@
 //! Notifications in the form that clients receive.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::notification_kind::NOTIFICATION_KINDS;
-use super::{CommentId, Millis, NotificationId, NotificationPosition, Person, PostId, UserId};
+use super::{AppNotification, CommentId, Millis, NotificationId, NotificationPosition, Person, PostId, UserId};
 
 /// A notification: a group of users with the same action on the same object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -13,9 +16,9 @@ pub struct Notification {
     pub id: NotificationId,
     /// Its position: greater than all earlier ones whenever the group changes. `notifications.mark_read` takes it.
     pub position: NotificationPosition,
-    /// The kind of action.
-    #[schemars(extend("enum" = NOTIFICATION_KINDS))]
-    pub kind: &'static str,
+    /// The kind of action; `app.` and a name for what the application notifies of.
+    #[schemars(extend("anyOf" = [{ "enum": NOTIFICATION_KINDS }, { "pattern": "^app\\." }]))]
+    pub kind: Cow<'static, str>,
     /// The object of the action; absent for `follow`. For `comment` and `repost` it is the post, for `reply` the parent
     /// comment, for `quote` the post that quotes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -23,9 +26,12 @@ pub struct Notification {
     /// The newest comment or reply of the group; absent for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<CommentId>,
-    /// The users of the group: the newest, at most 8.
+    /// What the application notifies of, with the kind `app.…`: the last one of the group.
+    #[serde(flatten)]
+    pub content: Option<AppContent>,
+    /// The users of the group: the newest, at most 8. Of the application's, those on whose behalf it was.
     pub people: Vec<Person>,
-    /// The number of users in the group.
+    /// The number of users in the group; 0 if the application notifies of itself.
     pub count: u64,
     /// When the first action happened, in Unix milliseconds.
     pub created_at: Millis,
@@ -35,6 +41,34 @@ pub struct Notification {
     pub read: bool,
     /// Whether it was seen.
     pub seen: bool,
+}
+
+/// What the application notifies of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct AppContent {
+    /// The title.
+    pub title: String,
+    /// The text.
+    pub body: String,
+    /// Where it leads to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What the application wants its clients to know beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Map<String, Value>>,
+    /// The key of the group, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Whether devices get a push.
+    #[serde(skip)]
+    pub push: bool,
+}
+
+impl From<AppNotification> for AppContent {
+    fn from(of: AppNotification) -> Self {
+        let AppNotification { title, body, url, data, key, push, .. } = of;
+        Self { title, body, url, data, key, push }
+    }
 }
 
 /// A notification that was delivered to a socket of its owner.

@@ -1,8 +1,8 @@
 //! The kinds of notifications.
 
-use super::{CommentId, ContentId, PostId};
+use super::{AppGroup, CommentId, ContentId, PostId};
 
-/// The names of all kinds.
+/// The names of all kinds but those of the application, which begin with `app.`.
 pub const NOTIFICATION_KINDS: [&str; 9] =
     ["like", "comment", "reply", "follow", "mention", "request", "accepted", "repost", "quote"];
 
@@ -27,10 +27,12 @@ pub enum NotificationKind {
     Repost(PostId),
     /// A post that quotes a post of the recipient.
     Quote(PostId),
+    /// A notification of the application's own.
+    App(AppGroup),
 }
 
 impl NotificationKind {
-    /// The public name of the kind.
+    /// The name of the kind in stores, and its public name, but for those of the application.
     pub fn name(self) -> &'static str {
         match self {
             Self::Like(_) => "like",
@@ -42,6 +44,7 @@ impl NotificationKind {
             Self::Accepted => "accepted",
             Self::Repost(_) => "repost",
             Self::Quote(_) => "quote",
+            Self::App(_) => "app",
         }
     }
 
@@ -51,13 +54,24 @@ impl NotificationKind {
             Self::Like(object) | Self::Mention(object) => Some(object),
             Self::Comment(post) | Self::Repost(post) | Self::Quote(post) => Some(ContentId::Post(post)),
             Self::Reply(comment) => Some(ContentId::Comment(comment)),
-            Self::Follow | Self::Request | Self::Accepted => None,
+            Self::Follow | Self::Request | Self::Accepted | Self::App(_) => None,
         }
     }
 
-    /// Combines kind and object. `None` if they do not match.
-    pub fn from_parts(kind: &str, object: Option<ContentId>) -> Option<Self> {
-        Some(match (kind, object) {
+    /// The object, or the group of the application, as stores have it; empty: none.
+    pub fn object_text(self) -> String {
+        match self {
+            Self::App(group) => group.to_text(),
+            _ => self.object().map(ContentId::to_text).unwrap_or_default(),
+        }
+    }
+
+    /// Combines kind and object, as stores have them. `None` if they do not match.
+    pub fn parse(kind: &str, object: &str) -> Option<Self> {
+        if kind == "app" {
+            return AppGroup::parse(object).map(Self::App);
+        }
+        Some(match (kind, ContentId::parse(object)) {
             ("like", Some(object)) => Self::Like(object),
             ("comment", Some(ContentId::Post(post))) => Self::Comment(post),
             ("reply", Some(ContentId::Comment(comment))) => Self::Reply(comment),
@@ -73,7 +87,7 @@ impl NotificationKind {
 
     /// Whether a repetition by the same person is a new event: another comment is, another like is not.
     pub fn is_new_each_time(self) -> bool {
-        matches!(self, Self::Comment(_) | Self::Reply(_))
+        matches!(self, Self::Comment(_) | Self::Reply(_) | Self::App(_))
     }
 }
 
@@ -99,9 +113,12 @@ mod tests {
             NotificationKind::Quote(PostId(7)),
         ];
         assert!(all.iter().all(|kind| NOTIFICATION_KINDS.contains(&kind.name())));
-        for kind in all {
-            assert_eq!(NotificationKind::from_parts(kind.name(), kind.object()), Some(kind));
+        let app = NotificationKind::App(AppGroup::parse("g00000000000000ff").expect("a group"));
+        for kind in all.into_iter().chain([app]) {
+            assert_eq!(NotificationKind::parse(kind.name(), &kind.object_text()), Some(kind));
         }
-        assert_eq!(NotificationKind::from_parts("reply", Some(post)), None);
+        for (kind, object) in [("reply", "p7"), ("app", ""), ("app", "p7"), ("like", "g00000000000000ff")] {
+            assert_eq!(NotificationKind::parse(kind, object), None, "{kind} of {object}");
+        }
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn digest(
     }
     let mut states: Vec<_> = alerts.iter().map(|(push, _)| (&push.key, push.seq)).collect();
     states.sort_unstable();
-    let urgencies = alerts.iter().map(|(_, content)| message::urgency_of(content.notification.kind));
+    let urgencies = alerts.iter().map(|(_, content)| message::urgency_of(&content.notification.kind));
     Ok(Push {
         id: message::message_id(&states),
         user: alerts.first().map_or(SourceId::ONLY, |(push, _)| SourceId::of(&push.key.user)),
@@ -125,7 +125,8 @@ mod tests {
         let notification = Notification {
             id: NotificationId(item),
             position: NotificationPosition(item),
-            kind,
+            kind: kind.into(),
+            content: None,
             object: None,
             comment: None,
             people: Vec::new(),

@@ -53,7 +53,7 @@ pub(super) fn alert(
     expires_at: Millis,
 ) -> Result<Push, String> {
     let notification = &content.notification;
-    let kind = text_kind(notification.kind);
+    let kind = text_kind(&notification.kind);
     let input = TextInput {
         kind,
         locale: device.locale.as_deref(),
@@ -62,12 +62,18 @@ pub(super) fn alert(
         text: &content.text,
         private: preferences.private,
     };
-    let text = texts.render(&input);
+    let mut text = texts.render(&input);
+    if let Some(said) = notification.content.as_ref().filter(|_| !preferences.private) {
+        (text.title, text.body) = (said.title.clone(), said.body.clone());
+    }
     // An alert about a post has the id of the post.
     let item = if notification.kind == POST_KIND { "post" } else { "notification" };
     let mut data = BTreeMap::from([(item.to_owned(), notification.id.to_string())]);
     if !preferences.private {
-        data.insert("type".to_owned(), notification.kind.to_owned());
+        data.insert("type".to_owned(), notification.kind.to_string());
+        if let Some(url) = notification.content.as_ref().and_then(|said| said.url.clone()) {
+            data.insert("url".to_owned(), url);
+        }
         // What an app marks when the message is opened. An alert about a post has none.
         if notification.position > NotificationPosition::ZERO {
             data.insert("position".to_owned(), notification.position.to_string());
@@ -85,7 +91,11 @@ pub(super) fn alert(
             data.insert("comment".to_owned(), newest.to_string());
         }
     }
-    let thread = notification.object.map_or_else(|| "follows".to_owned(), |object| format!("post-{}", object.post()));
+    let thread = match (notification.object, &notification.content) {
+        (Some(object), _) => format!("post-{}", object.post()),
+        (None, Some(_)) => notification.kind.to_string(),
+        (None, None) => "follows".to_owned(),
+    };
     Ok(Push {
         id: message_id(&[(key, seq)]),
         user: SourceId::of(&key.user),
@@ -239,7 +249,8 @@ mod tests {
         let notification = Notification {
             id: NotificationId(7),
             position: NotificationPosition(7),
-            kind: "mention",
+            kind: "mention".into(),
+            content: None,
             object: Some(NotificationSubject::Post { id: PostId(5) }),
             comment: None,
             people: vec![bo],
@@ -289,7 +300,7 @@ mod tests {
     fn alerts_about_posts_have_the_id_of_the_post() {
         let device = device(PushTarget::Fcm { token: "t".into() });
         let mut content = content();
-        (content.notification.id, content.notification.kind) = (NotificationId(5), "post");
+        (content.notification.id, content.notification.kind) = (NotificationId(5), "post".into());
         for private in [false, true] {
             let preferences = PushPreferences { private, ..PushPreferences::default() };
             let push = alert(&texts(), (&key(5), 1), &device, &preferences, &content, 99).expect("a message");

@@ -244,10 +244,13 @@ test("a subscription that the browser replaces is registered again", async () =>
 
 test("the preferences are saved, and read back", async () => {
   const { server, ann } = scene;
+  // What the page does not show stays.
+  await server.callAs("ann", "PUT", "/push/preferences", { kinds: { "app.x": false } });
   await go(ann, "/settings");
   await ann.click("open-push");
   await ann.sees("push-save", "Save");
   for (const name of ["push-like", "push-accepted", "push-quote", "push-private", "push-quiet"]) await ann.click(name);
+  await ann.click('[data-testid="push-app.*"]');
   await ann.run(() => {
     const set = (id, value) => (document.getElementById(id).value = value);
     set("push-from", "23:15");
@@ -258,7 +261,7 @@ test("the preferences are saved, and read back", async () => {
   await ann.click("push-save");
   await ann.sees("push-saved", "Saved.");
   const shared = { mention: true, reply: true, comment: true, like: false, follow: true, post: true };
-  const kinds = { ...shared, request: true, accepted: false, repost: true, quote: false };
+  const kinds = { ...shared, request: true, accepted: false, repost: true, quote: false, "app.*": false, "app.x": false };
   const quiet = { from: "23:15", to: "06:45", time_zone: "Asia/Shanghai" };
   const wanted = { kinds, private: true, quiet_hours: quiet, daily_cap: 12 };
   assert.deepEqual(await server.callAs("ann", "GET", "/push/preferences"), wanted);

@@ -1,6 +1,7 @@
 //! The server from the users' view: the real binary and real sockets, without access to its internals.
 
 mod activity;
+mod app_notifications;
 mod audience;
 mod backend;
 mod base_path;

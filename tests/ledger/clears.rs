@@ -56,7 +56,7 @@ async fn accept(ledger: &dyn Ledger, pushes: &[QueuedPush], leased: u64, now: u6
 /// Bo comments on a post of ann.
 async fn comment(ledger: &dyn Ledger, number: u64, now: u64) {
     let kind = NotificationKind::Comment(PostId(1));
-    let event = NotificationEvent { kind, by: id("bo"), event: number.cast_signed(), comment: None };
+    let event = NotificationEvent { kind, by: id("bo"), event: number.cast_signed(), comment: None, content: None };
     let batch = [UserNotifications { to: id("ann"), events: vec![event] }];
     ledger.notify_many(&batch, now, 1, Some(PLAN)).await.expect("an answer");
 }

@@ -126,7 +126,7 @@ async fn erasure_removes_the_user_from_notifications(ledger: Any) {
     users(&*ledger, &["ann", "bo", "cy"]).await;
     publish(&*ledger, 1, "bo").await;
     let notify = async |kind: NotificationKind, by: &str| {
-        let event = NotificationEvent { kind, by: id(by), event: 0, comment: None };
+        let event = NotificationEvent { kind, by: id(by), event: 0, comment: None, content: None };
         ledger.notify(&id("bo"), &[event], NOW, WINDOW).await.expect("an answer");
     };
     notify(NotificationKind::Like(ContentId::Post(PostId(1))), "ann").await;
@@ -169,6 +169,7 @@ async fn erasure_removes_rows_on_both_sides(ledger: Any) {
         by: id("bo"),
         event: 0,
         comment: None,
+        content: None,
     };
     let events: Vec<_> = (1..=5).map(event).collect();
     ledger.notify(&id("ann"), &events, NOW, WINDOW).await.expect("an answer");

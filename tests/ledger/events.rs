@@ -123,8 +123,13 @@ async fn events_are_enqueued_once(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let (ann, window) = (id("ann"), 60_000);
     let note = async |event: i64| {
-        let event =
-            NotificationEvent { kind: NotificationKind::Comment(PostId(7)), by: id("bo"), event, comment: None };
+        let event = NotificationEvent {
+            kind: NotificationKind::Comment(PostId(7)),
+            by: id("bo"),
+            event,
+            comment: None,
+            content: None,
+        };
         ledger.notify(&ann, &[event], NOW, window).await.expect("an answer")
     };
     let first = note(5).await;
@@ -152,7 +157,7 @@ async fn one_call_notifies_many_users(ledger: Any) {
     let batch: Vec<UserNotifications> = fans
         .iter()
         .map(|fan| {
-            let events = vec![NotificationEvent { kind, by: id("ann"), event: 3, comment: None }];
+            let events = vec![NotificationEvent { kind, by: id("ann"), event: 3, comment: None, content: None }];
             UserNotifications { to: id(fan), events }
         })
         .collect();

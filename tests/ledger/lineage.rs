@@ -55,7 +55,8 @@ async fn new_incarnations_start_once_above_all_numbers(ledger: Any) {
 
 async fn new_incarnations_reuse_no_notification_id(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
-    let follow = NotificationEvent { kind: NotificationKind::Follow, by: id("bo"), event: 0, comment: None };
+    let follow =
+        NotificationEvent { kind: NotificationKind::Follow, by: id("bo"), event: 0, comment: None, content: None };
     let notify = async |now: u64| {
         let groups = ledger.notify(&id("ann"), std::slice::from_ref(&follow), now, 1).await.expect("an answer");
         groups[0].id.0

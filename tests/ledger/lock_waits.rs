@@ -100,7 +100,8 @@ async fn waiting_read_marks_change_nothing() {
     let (server, name) = database().await;
     let ledger = open_at(server, &name).await;
     users(&*ledger, &["ann"]).await;
-    let follows = NotificationEvent { kind: NotificationKind::Follow, by: id("bo"), event: 0, comment: None };
+    let follows =
+        NotificationEvent { kind: NotificationKind::Follow, by: id("bo"), event: 0, comment: None, content: None };
     ledger.notify(&id("ann"), &[follows], NOW, 1_000).await.unwrap();
     let marked = "UPDATE notified SET seen_upto = latest, read_upto = latest";
     let asking = Arc::clone(&ledger);

@@ -223,7 +223,8 @@ async fn concurrent_events_at_two_nodes_form_one_group() {
     let notes = (1..=40_u64).map(|n| {
         let (node, by) = (Arc::clone(&nodes[(n % 2) as usize]), id(&format!("fan{}", n % 30)));
         tokio::spawn(async move {
-            let happening = NotificationEvent { kind: NotificationKind::Follow, by, event: 0, comment: None };
+            let happening =
+                NotificationEvent { kind: NotificationKind::Follow, by, event: 0, comment: None, content: None };
             node.notify(&id("ann"), &[happening], NOW, 60_000).await.unwrap()
         })
     });

@@ -6,7 +6,10 @@ use feedline::ledger::{
     EndedNotification, Ledger, MAX_GROUP_COMMENTS, MAX_GROUP_PEOPLE, MAX_NOTIFICATION_GROUPS, MarkUpTo,
     NotificationEvent, NotificationGroup, NotificationMark,
 };
-use feedline::model::{Comment, CommentId, ContentId, NotificationId, NotificationKind, NotificationPosition, PostId};
+use feedline::model::{
+    AppGroup, AppNotification, Comment, CommentId, ContentId, NotificationId, NotificationKind, NotificationPosition,
+    PostId,
+};
 
 use crate::support::{NOW, POST, comment, conformance, id, ids, names, post, store, users};
 
@@ -28,6 +31,7 @@ conformance! {
     a_mention_is_never_repeated
     people_stay_with_their_last_comment
     groups_under_a_post_are_those_about_its_comments
+    groups_of_the_application_say_the_last_thing
 }
 
 type Any = Arc<dyn Ledger>;
@@ -37,7 +41,7 @@ const LIKE: NotificationKind = NotificationKind::Like(ContentId::Post(PostId(7))
 
 /// Stores one event for ann; returns the changed group.
 async fn note(ledger: &dyn Ledger, kind: NotificationKind, by: &str, at: u64) -> Option<NotificationGroup> {
-    let event = NotificationEvent { kind, by: id(by), event: 0, comment: None };
+    let event = NotificationEvent { kind, by: id(by), event: 0, comment: None, content: None };
     let mut changed = ledger.notify(&id("ann"), &[event], NOW + at, WINDOW).await.expect("an answer");
     assert!(changed.len() <= 1);
     changed.pop()
@@ -101,7 +105,7 @@ async fn groups_have_one_user_kind_and_object(ledger: Any) {
     }
     let listed = all(&*ledger).await;
     assert_eq!(listed.iter().rev().map(|group| group.kind).collect::<Vec<_>>(), kinds);
-    let other = NotificationEvent { kind: LIKE, by: id("bo"), event: 0, comment: None };
+    let other = NotificationEvent { kind: LIKE, by: id("bo"), event: 0, comment: None, content: None };
     let of_cy = ledger.notify(&id("cy"), &[other], NOW, WINDOW).await.unwrap();
     assert_eq!((of_cy[0].id, of_cy[0].count), (NotificationId(9), 1));
     assert_eq!(all(&*ledger).await, listed);
@@ -155,7 +159,7 @@ async fn people_leave_their_groups_and_return(ledger: Any) {
     assert_eq!((back.id.0, back.count, back.updated_at), (1, 1, NOW + 1), "nothing moves");
     assert_eq!(note(&*ledger, LIKE, "di", 3).await.unwrap().count, 2);
     // An event that was processed before does not bring anybody back.
-    let event = |number| NotificationEvent { kind: LIKE, by: id("bo"), event: number, comment: None };
+    let event = |number| NotificationEvent { kind: LIKE, by: id("bo"), event: number, comment: None, content: None };
     ledger.notify(&id("ann"), &[event(7)], NOW + 4, WINDOW).await.unwrap();
     end(&*ledger, &[ended(LIKE, Some("bo"), None)]).await;
     ledger.notify(&id("ann"), &[event(7)], NOW + 5, WINDOW).await.unwrap();
@@ -358,12 +362,15 @@ async fn group_retention_keeps_the_newest(ledger: Any) {
         by: id("bo"),
         event: 0,
         comment: None,
+        content: None,
     };
     // The oldest group has so many actors that one step does not delete all of them.
     let fans: Vec<String> = (0..1_200).map(|n| format!("fan-{n}")).collect();
     users(&*ledger, &fans.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let likes: Vec<_> =
-        fans.iter().map(|by| NotificationEvent { kind: LIKE, by: id(by), event: 0, comment: None }).collect();
+    let likes: Vec<_> = fans
+        .iter()
+        .map(|by| NotificationEvent { kind: LIKE, by: id(by), event: 0, comment: None, content: None })
+        .collect();
     ledger.notify(&id("ann"), &likes, NOW, WINDOW).await.unwrap();
     let many: Vec<_> = (2_000..2_000 + MAX_NOTIFICATION_GROUPS - 1).map(event).collect();
     ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap();
@@ -380,7 +387,7 @@ async fn group_retention_keeps_the_newest(ledger: Any) {
 
 async fn one_call_stores_many_events_and_returns_each_group_once(ledger: Any) {
     begin(&*ledger).await;
-    let event = |kind, by| NotificationEvent { kind, by: id(by), event: 0, comment: None };
+    let event = |kind, by| NotificationEvent { kind, by: id(by), event: 0, comment: None, content: None };
     let many = [
         event(LIKE, "bo"),
         event(NotificationKind::Follow, "bo"),
@@ -394,4 +401,60 @@ async fn one_call_stores_many_events_and_returns_each_group_once(ledger: Any) {
     assert!(ledger.notify(&id("ann"), &many, NOW, WINDOW).await.unwrap().is_empty(), "nothing is new");
     assert!(ledger.notify(&id("ann"), &[], NOW, WINDOW).await.unwrap().is_empty());
     assert_eq!(all(&*ledger).await.len(), 2);
+}
+
+/// What the application says of a key, in a request of this number.
+fn said(request: u64, key: &str, title: &str) -> AppNotification {
+    let [kind, key, title] = ["app.build", key, title].map(str::to_owned);
+    AppNotification {
+        id: PostId(request),
+        kind,
+        key: Some(key),
+        title,
+        body: String::new(),
+        url: None,
+        data: None,
+        push: true,
+    }
+}
+
+fn of_application(event: i64, content: AppNotification) -> NotificationEvent {
+    let kind = NotificationKind::App(AppGroup::of(&content));
+    NotificationEvent { event, content: Some(Arc::new(content)), ..NotificationEvent::new(kind, &id("ann")) }
+}
+
+async fn groups_of_the_application_say_the_last_thing(ledger: Any) {
+    begin(&*ledger).await;
+    let say = async |event: i64, content: AppNotification, at: u64| {
+        let events = [of_application(event, content)];
+        ledger.notify(&id("ann"), &events, NOW + at, WINDOW).await.expect("an answer")
+    };
+    let titles = async || {
+        let all = all(&*ledger).await;
+        all.into_iter().map(|group| (group.id.0, group.content.expect("a content").title)).collect::<Vec<_>>()
+    };
+    let first = say(1, said(11, "k", "one"), 0).await.remove(0);
+    let other = say(2, said(12, "l", "other"), 0).await.remove(0);
+    assert_eq!(first.content, Some(said(11, "k", "one")));
+    // Also after a mark, and after the window.
+    mark(&*ledger, MarkUpTo::Everything, NotificationMark::Read).await;
+    let again = say(3, said(13, "k", "two"), 3 * WINDOW).await.remove(0);
+    assert_eq!((again.id, again.read, again.count), (first.id, false, 1));
+    assert_eq!(titles().await, [(first.id.0, "two".to_owned()), (other.id.0, "other".to_owned())]);
+    // The same event again changes nothing.
+    let position = again.position;
+    assert_eq!(say(3, said(13, "k", "two"), 3 * WINDOW).await.remove(0).position, position);
+    let groups = [AppGroup::of(&said(0, "k", "")), AppGroup::of(&said(0, "m", ""))].map(|group| (id("ann"), group));
+    let requests = ledger.app_requests(&groups).await.expect("an answer");
+    assert_eq!(requests, [(id("ann"), groups[0].1, PostId(13))]);
+    // What it says goes with the group.
+    let removed = ledger.remove_old_notifications(NOW + 2 * WINDOW, 9).await.expect("an answer");
+    assert_eq!(removed.len(), 1, "{removed:?}");
+    let groups = [(id("ann"), AppGroup::of(&said(0, "l", "")))];
+    assert_eq!(ledger.app_requests(&groups).await.expect("an answer"), []);
+    let many =
+        (0..MAX_NOTIFICATION_GROUPS).map(|n| of_application(4 + n.cast_signed(), said(20 + n, &n.to_string(), "x")));
+    ledger.notify(&id("ann"), &many.collect::<Vec<_>>(), NOW + 3 * WINDOW, WINDOW).await.expect("an answer");
+    let groups = [(id("ann"), AppGroup::of(&said(0, "k", "")))];
+    assert_eq!(ledger.app_requests(&groups).await.expect("an answer"), [], "too many");
 }

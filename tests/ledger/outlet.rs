@@ -132,7 +132,8 @@ async fn blocks_end_follows_in_order(ledger: Any) {
 }
 
 async fn notify(ledger: &dyn Ledger, to: &str, by: &str, pushes: Option<PushPlan>) {
-    let event = NotificationEvent { kind: NotificationKind::Follow, by: id(by), event: 0, comment: None };
+    let event =
+        NotificationEvent { kind: NotificationKind::Follow, by: id(by), event: 0, comment: None, content: None };
     let batch = [UserNotifications { to: id(to), events: vec![event] }];
     ledger.notify_many(&batch, NOW, 60_000, pushes).await.expect("an answer");
 }

@@ -274,7 +274,7 @@ async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
             ledger.restrict(Restriction::Mute, one, other, NOW).await.unwrap();
             ledger.add_favourite(one, &kind, &ObjectId::from(PostId(at)), NOW, 99, false).await.unwrap();
             let what = NotificationKind::Like(ContentId::Post(PostId(at)));
-            let happening = NotificationEvent { kind: what, by: other.clone(), event: 0, comment: None };
+            let happening = NotificationEvent { kind: what, by: other.clone(), event: 0, comment: None, content: None };
             ledger.notify(one, &[happening], NOW, 60_000).await.unwrap();
             for object in [ContentId::Post(PostId(at)), ContentId::Comment(CommentId(at))] {
                 likes.push(LikeChange { user: one.clone(), object, liked: true, at: NOW });

@@ -34,7 +34,7 @@ const WINDOW: u64 = 86_400_000;
 /// A like of post 1 by a user; the number is that of the event.
 fn like(number: u64, by: &str) -> NotificationEvent {
     let kind = NotificationKind::Like(ContentId::Post(PostId(1)));
-    NotificationEvent { kind, by: id(by), event: number.cast_signed(), comment: None }
+    NotificationEvent { kind, by: id(by), event: number.cast_signed(), comment: None, content: None }
 }
 
 fn comment(number: u64, by: &str) -> NotificationEvent {

@@ -267,7 +267,8 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
         };
         ledger.create_comment(&comment).await.unwrap();
         let what = NotificationKind::Like(ContentId::Post(PostId(number)));
-        let happening = feedline::ledger::NotificationEvent { kind: what, by: id("bo"), event: 0, comment: None };
+        let happening =
+            feedline::ledger::NotificationEvent { kind: what, by: id("bo"), event: 0, comment: None, content: None };
         ledger.notify(&id("ann"), &[happening], NOW, 1_000).await.unwrap();
     }
     let before = unreadable_rows();

@@ -1,13 +1,13 @@
 //! Notifications are neither lost nor duplicated by crashes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::redis_server::RedisServer;
-use crate::server::{PATIENCE, Server};
+use crate::server::{API_KEY, PATIENCE, Server, until};
 
 const FANS: usize = 12;
 const POSTS: usize = 120;
@@ -101,6 +101,77 @@ async fn mentions_notify_exactly_once_when_nodes_are_killed() {
     }
     assert!(posts.len() >= POSTS / 2, "{} posts", posts.len());
     all_are_notified(&cluster.nodes[1], &posts).await;
+}
+
+/// Notifies all fans on behalf of nobody. Returns whether it was answered.
+async fn send(server: &Server, n: usize) -> bool {
+    let to: Vec<String> = (0..FANS).map(|fan| format!("fan-{fan}")).collect();
+    let body = json!({ "to": to, "kind": "app.test", "title": format!("title {n}"), "body": "" });
+    let key = format!("send {n}");
+    let headers = [("x-api-key", API_KEY), ("idempotency-key", &*key), ("content-type", "application/json")];
+    let answer = server.try_http("POST", "/api/v1/notifications", &headers, body.to_string()).await;
+    answer.is_some_and(|answer| answer.status == 202 && answer.body["accepted"] == FANS)
+}
+
+/// Sends again what was not answered, and waits until every fan has each title once.
+async fn all_titles_arrive(server: &Server, unanswered: Vec<usize>, many: usize) {
+    for n in unanswered {
+        until("it is answered", async || send(server, n).await).await;
+    }
+    let expected: BTreeSet<String> = (0..many).map(|n| format!("title {n}")).collect();
+    for fan in 0..FANS {
+        until("a fan has every title", async || {
+            let page = server.done(&format!("fan-{fan}"), "GET", "/notifications?limit=100", &Value::Null).await;
+            let items = page["items"].as_array().expect("items");
+            let title = |item: &Value| item["title"].as_str().expect("a title").to_owned();
+            let titles: BTreeSet<String> = items.iter().map(title).collect();
+            assert_eq!(titles.len(), items.len(), "fan-{fan} has some twice");
+            titles == expected
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn the_application_notifies_exactly_once_when_a_process_is_killed() {
+    const MANY: usize = 60;
+    let mut server = Server::start().await;
+    fans(&server).await;
+    let mut unanswered = Vec::new();
+    for n in 0..MANY {
+        if n % 15 == 14 {
+            // It may be killed before, while or after it stores the request.
+            let (answered, ()) = tokio::join!(send(&server, n), async {
+                tokio::time::sleep(Duration::from_millis(2 * n as u64 / 15)).await;
+                server.signal("-KILL");
+            });
+            unanswered.extend((!answered).then_some(n));
+            server.kill();
+            server.start_again().await;
+        } else if !send(&server, n).await {
+            unanswered.push(n);
+        }
+    }
+    all_titles_arrive(&server, unanswered, MANY).await;
+}
+
+#[tokio::test]
+async fn the_application_notifies_exactly_once_when_nodes_are_killed() {
+    const MANY: usize = 60;
+    let mut cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await;
+    fans(&cluster.nodes[0]).await;
+    let mut unanswered = Vec::new();
+    for n in 0..MANY {
+        if !send(&cluster.nodes[n % 2], n).await {
+            unanswered.push(n);
+        }
+        if n % 20 == 19 {
+            let node = n / 20 % 2;
+            cluster.nodes[node].kill();
+            cluster.nodes[node].start_again().await;
+        }
+    }
+    all_titles_arrive(&cluster.nodes[1], unanswered, MANY).await;
 }
 
 /// The author is notified of all likes that were in the ledger when the process was killed.

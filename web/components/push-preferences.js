@@ -4,14 +4,18 @@ import { h } from "../dom.js";
 import { tm } from "../i18n/more.js";
 import { messageOf } from "./states.js";
 
-const KINDS = ["mention", "reply", "comment", "like", "follow", "request", "accepted", "repost", "quote", "post"];
+const KINDS = [
+  ...["mention", "reply", "comment", "like", "follow"],
+  ...["request", "accepted", "repost", "quote", "post", "app.*"],
+];
 /** Quiet hours before somebody chose any. */
 const NIGHT = { from: "22:00", to: "07:00" };
 const MAX_DAILY = 1000;
 
 /** A form with these preferences; it saves all of them together. */
 export function preferencesForm(app, { kinds, private: isPrivate, quiet_hours: quiet, daily_cap: cap }) {
-  const ofKind = (kind) => tick(`push-${kind}`, tm(`push.kind.${kind}`), kinds[kind]);
+  // The application's kinds are wanted unless somebody said otherwise.
+  const ofKind = (kind) => tick(`push-${kind}`, tm(`push.kind.${kind}`), kinds[kind] ?? true);
   const ticks = Object.fromEntries(KINDS.map((kind) => [kind, ofKind(kind)]));
   const discreet = tick("push-private", tm("push.private"), isPrivate, tm("push.private.hint"));
   const hours = quietHours(quiet);
@@ -65,7 +69,7 @@ export function preferencesForm(app, { kinds, private: isPrivate, quiet_hours: q
     save.disabled = true;
     try {
       await app.client.connection.rpc("push.preferences", {
-        kinds: Object.fromEntries(KINDS.map((kind) => [kind, ticks[kind].input.checked])),
+        kinds: { ...kinds, ...Object.fromEntries(KINDS.map((kind) => [kind, ticks[kind].input.checked])) },
         private: discreet.input.checked,
         daily_cap: Number(number.value),
         ...hours.value(),

@@ -664,7 +664,8 @@ export interface paths {
         /** Lists the caller's notifications in groups, latest first. */
         get: operations["notifications.list"];
         put?: never;
-        post?: never;
+        /** Notifies users of what the application says, beside what the feed notifies of. */
+        post: operations["notifications.send"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2051,6 +2052,30 @@ export interface components {
         };
         /** @enum {string} */
         ApnsEnvironment: "production" | "sandbox";
+        AppNotificationDraft: {
+            /** @example 2 of 912 tests are red. */
+            body: string;
+            data?: {
+                [key: string]: unknown;
+            };
+            from?: components["schemas"]["UserId"];
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
+            key?: string;
+            /** @example app.build */
+            kind: string;
+            /** @default true */
+            push?: boolean;
+            /** @example The build failed */
+            title: string;
+            to: components["schemas"]["UserId"][];
+            url?: string;
+        };
+        AppNotified: {
+            /** Format: int64 */
+            accepted: number;
+            unknown: components["schemas"]["UserId"][];
+        };
         ApplicationInfo: unknown;
         /**
          * @example {
@@ -2756,21 +2781,27 @@ export interface components {
             version: string;
         };
         Notification: {
+            body?: string;
             comment?: components["schemas"]["CommentId"];
             /** Format: int64 */
             count: number;
             /** Format: int64 */
             created_at: number;
+            data?: {
+                [key: string]: unknown;
+            };
             id: components["schemas"]["NotificationId"];
-            /** @enum {string} */
-            kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote";
+            key?: string;
+            kind: string | ("like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote") | unknown;
             object?: components["schemas"]["NotificationSubject"];
             people: components["schemas"]["Person"][];
             position: components["schemas"]["NotificationPosition"];
             read: boolean;
             seen: boolean;
+            title?: string;
             /** Format: int64 */
             updated_at: number;
+            url?: string;
         };
         /**
          * @example {
@@ -2992,8 +3023,7 @@ export interface components {
             /** Format: int64 */
             count: number;
             id: components["schemas"]["NotificationId"];
-            /** @enum {string} */
-            kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote";
+            kind: string | ("like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote") | unknown;
             object?: components["schemas"]["OutletObject"];
             /** Format: int64 */
             updated_at: number;
@@ -3331,6 +3361,8 @@ export interface components {
             reply: boolean;
             repost: boolean;
             request: boolean;
+        } & {
+            [key: string]: boolean;
         };
         PushKindsInput: {
             /** @default true */
@@ -3353,6 +3385,8 @@ export interface components {
             repost?: boolean;
             /** @default true */
             request?: boolean;
+        } & {
+            [key: string]: boolean;
         };
         PushPreferences: {
             /** Format: int32 */
@@ -6028,6 +6062,61 @@ export interface operations {
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "notifications.send": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "body": "2 of 912 tests are red.",
+                 *       "kind": "app.build",
+                 *       "title": "The build failed",
+                 *       "to": [
+                 *         "ann"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["AppNotificationDraft"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "accepted": 0,
+                     *       "unknown": [
+                     *         "ann"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AppNotified"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "notifications.mark_read": {

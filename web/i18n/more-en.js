@@ -199,6 +199,7 @@ export const moreEn = {
   "notified.quote": "quoted your post",
   "push.kind.repost": "Reposts of my posts",
   "push.kind.quote": "Quotes of my posts",
+  "push.kind.app.*": "What this service says itself",
   pin: "Pin to profile",
   unpin: "Unpin from profile",
   pinned: "Pinned",

@@ -198,6 +198,7 @@ export const moreZh = {
   "notified.quote": "引用了你的帖子",
   "push.kind.repost": "转发我的帖子",
   "push.kind.quote": "引用我的帖子",
+  "push.kind.app.*": "本服务自己的通知",
   pin: "置顶到主页",
   unpin: "取消置顶",
   pinned: "置顶",

@@ -144,7 +144,7 @@ function showGroups(rows, items, excerpts) {
     element.toggleAttribute("data-below", joins(item, items[at + 1]));
     const excerpt = element.querySelector(".excerpt");
     const isSaid = above && quotedOf(item) === quotedOf(items[at - 1]);
-    const text = isSaid ? "" : (excerpts.get(quotedOf(item)) ?? "");
+    const text = isSaid ? "" : (item.body ?? excerpts.get(quotedOf(item)) ?? "");
     setText(excerpt, text);
     show(excerpt, text !== "");
   });
@@ -220,7 +220,9 @@ function row(app, item) {
   const name = people.length > 0 ? h("strong", {}, bidi(people[0].name)) : "";
   const others = count - 1;
   const second = people[1] && h("strong", {}, bidi(people[1].name));
-  const what = t(`notified.${kind}${object?.type === "comment" && kind === "like" ? ".comment" : ""}`);
+  const what = () => t(`notified.${kind}${object?.type === "comment" && kind === "like" ? ".comment" : ""}`);
+  // What the application says has a title.
+  const said = item.title === undefined ? what() : h("strong", {}, bidi(item.title));
   const who =
     count === 2 && second
       ? tmNodes("notified.two", { name, second })
@@ -229,13 +231,13 @@ function row(app, item) {
         : [name];
   const element = h(
     "a",
-    { class: "notification", href: hrefOf(app, item), data: { testid: "notification", kind } },
+    { class: "notification", ...linkOf(app, item), data: { testid: "notification", kind } },
     h("span", { class: "kind", "aria-hidden": "true", data: { kind } }, icon(ICONS[kind] ?? "bell")),
     h(
       "div",
       {},
       faces,
-      h("p", { class: "sum" }, h("span", {}, ...who, " ", what), h("span", { class: "meta" }, timeElement(at))),
+      h("p", { class: "sum" }, h("span", {}, ...who, " ", said), h("span", { class: "meta" }, timeElement(at))),
       h("p", { class: "excerpt", dir: "auto", hidden: true, data: { testid: "excerpt" } }),
     ),
   );
@@ -245,6 +247,13 @@ function row(app, item) {
   }
   element.addEventListener("click", () => !read && app.client.notifications.markRead(item.id));
   return element;
+}
+
+/** Where a notification leads to: what the application says leads where it wants, or stays here. */
+function linkOf(app, item) {
+  if (item.title === undefined) return { href: hrefOf(app, item) };
+  if (!/^(https?:\/\/|\/(?!\/))/i.test(item.url ?? "")) return { href: paths.notifications() };
+  return { href: item.url, target: "_blank", rel: "noopener noreferrer" };
 }
 
 function hrefOf(app, item) {

@@ -66,7 +66,7 @@ pub(in crate::api) enum Effect {
     Read(u32),
     /// Changes data on behalf of the caller. Takes an idempotency key.
     Write(RateClass),
-    /// A write that creates a post or a comment. Its idempotency key reserves the id.
+    /// A write that creates a post, a comment or a notification. Its idempotency key reserves the id.
     Create(RateClass),
     /// A write that is acknowledged from the write-behind queue. It does not wait for the ledger: the settler records a
     /// new user together with the user's write.
@@ -144,9 +144,12 @@ impl Operation {
 
     /// Whether a caller may send an idempotency key with it.
     pub fn takes_key(&self) -> bool {
-        let is_write = matches!(self.effect, Effect::Write(_) | Effect::Create(_) | Effect::QueuedWrite(_));
-        // Keys belong to users.
-        is_write && self.access != Access::Backend
+        match self.effect {
+            Effect::Create(_) => true,
+            // What else backends do for themselves sets a state: a repeat changes nothing.
+            Effect::Write(_) | Effect::QueuedWrite(_) => self.access != Access::Backend,
+            _ => false,
+        }
     }
 
     /// The cost of a page of 20 items in units of the budget for reads; `None` for a write.

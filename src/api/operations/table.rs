@@ -348,6 +348,11 @@ pub(super) fn rows() -> Vec<Operation> {
         "notifications.mark_read" Put "/notifications/read" 200 User Write(Writes)
             => notifications.mark_read(notifications::MarkRead) -> notifications::UnreadCounts;
 
+        /// Notifies users of what the application says, beside what the feed notifies of.
+        "notifications.send"      Post "/notifications"     202 Backend Create(Writes)
+            => notifications.send(notifications::AppNotificationDraft) -> notifications::AppNotified, NOT_FOUND,
+               LIMIT_EXCEEDED;
+
         // Pushes to devices.
 
         /// Registers a device for pushes, or updates it. Its address is taken from any other device that has it.

@@ -156,10 +156,17 @@ impl RegisterDevice {
     }
 }
 
+/// The kinds of the application that a user decides about.
+const MAX_APP_KINDS: usize = 100;
+
 /// The rules of preferences that their type does not express.
 pub(super) fn check_preferences(preferences: &PushPreferences) -> Result<()> {
     if !(1..=PushPreferences::MAX_DAILY_CAP).contains(&preferences.daily_cap) {
         return Err(FeedError::invalid("daily_cap", "a daily cap is 1 to 1,000"));
+    }
+    if preferences.kinds.app.len() > MAX_APP_KINDS {
+        let what = "kinds of the application";
+        return Err(FeedError::LimitExceeded { field: "kinds", what, most: MAX_APP_KINDS as u64 });
     }
     let Some(quiet) = &preferences.quiet_hours else { return Ok(()) };
     if quiet.from == quiet.to {

@@ -236,7 +236,10 @@ impl Notifications {
                     | NotificationKind::Accepted
                     | NotificationKind::Repost(_) => !gone.contains(&(kind, by.clone())),
                     NotificationKind::Mention(_) => subjects.has(kind),
-                    NotificationKind::Comment(_) | NotificationKind::Reply(_) | NotificationKind::Quote(_) => false,
+                    NotificationKind::Comment(_)
+                    | NotificationKind::Reply(_)
+                    | NotificationKind::Quote(_)
+                    | NotificationKind::App(_) => false,
                 };
                 exists.then(|| (owner.clone(), kind, by))
             }));

@@ -6,6 +6,7 @@
 //! Visibility is checked when a notification is recorded, and again when the notification is read or pushed. For this
 //! reason the log of `notifications:<user>` holds only ids.
 
+mod application;
 mod conversations;
 mod endings;
 mod event_worker;
@@ -19,6 +20,7 @@ use futures::{StreamExt, stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use application::{AppNotificationDraft, AppNotified};
 pub(crate) use conversations::Conversations;
 pub(crate) use event_worker::EventWorker;
 
@@ -33,8 +35,8 @@ use crate::broker::Append;
 use crate::feed::base::Base;
 use crate::ledger::{MarkUpTo, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
 use crate::model::{
-    Channel, CommentId, Entry, Event, Notification, NotificationId, NotificationKind, NotificationPosition, PostId,
-    UserId,
+    AppGroup, AppNotification, Channel, CommentId, Entry, Event, Notification, NotificationId, NotificationKind,
+    NotificationPosition, PostId, UserId,
 };
 
 /// How long a group collects notifications, counted from its first one: "alice and 12 others" covers a day.
@@ -69,12 +71,14 @@ pub(crate) struct PendingNotification {
     pub(crate) event: i64,
     /// The comment that caused it, for comments and replies.
     pub(crate) comment: Option<CommentId>,
+    /// What the application notifies of.
+    pub(crate) content: Option<Arc<AppNotification>>,
 }
 
 impl PendingNotification {
     /// A notification without an event.
     pub(crate) fn new(to: &UserId, kind: NotificationKind, by: &UserId) -> Self {
-        Self { to: to.clone(), kind, by: by.clone(), under: None, event: 0, comment: None }
+        Self { to: to.clone(), kind, by: by.clone(), under: None, event: 0, comment: None, content: None }
     }
 
     /// The same for something that happened under a post.
@@ -154,13 +158,17 @@ impl Notifications {
     }
 
     /// Records and pushes a batch: the notifications of one user in order, several users concurrently. Users are not
-    /// notified of their own actions, of objects that they may not see, or of users that they have muted.
+    /// notified of their own actions, of objects that they may not see, or of users that they have muted. What the
+    /// application notifies of without a user is by the recipient.
     ///
     /// # Errors
     /// The last error of a part that could not be recorded. The other parts are recorded.
     pub(crate) async fn notify(&self, batch: Vec<PendingNotification>) -> Result<()> {
         let mut by_user: HashMap<UserId, Vec<PendingNotification>> = HashMap::new();
-        let others = batch.into_iter().filter(|notification| notification.to != notification.by).collect();
+        let is_for_them =
+            |notification: &PendingNotification| notification.content.is_some() || notification.to != notification.by;
+        let others = batch.into_iter().filter(is_for_them).collect();
+        let others = self.without_known_requests(others).await?;
         for notification in self.without_muted_conversations(others).await? {
             by_user.entry(notification.to.clone()).or_default().push(notification);
         }
@@ -199,6 +207,23 @@ impl Notifications {
         }
     }
 
+    /// Omits what users were notified of before, by a request that was repeated.
+    async fn without_known_requests(&self, mut batch: Vec<PendingNotification>) -> Result<Vec<PendingNotification>> {
+        let request = |pending: &PendingNotification| match (pending.kind, &pending.content) {
+            (NotificationKind::App(group), Some(content)) => Some(((pending.to.clone(), group), content.id)),
+            _ => None,
+        };
+        let groups: Vec<(UserId, AppGroup)> = batch.iter().filter_map(request).map(|(group, _)| group).collect();
+        if groups.is_empty() {
+            return Ok(batch);
+        }
+        let known = self.base.ledger.app_requests(&groups).await?;
+        let known: HashMap<(UserId, AppGroup), PostId> =
+            known.into_iter().map(|(user, group, request)| ((user, group), request)).collect();
+        batch.retain(|pending| request(pending).is_none_or(|(group, id)| known.get(&group) != Some(&id)));
+        Ok(batch)
+    }
+
     /// Omits notifications of what happened under posts that their recipient muted. One call for the batch.
     async fn without_muted_conversations(
         &self,
@@ -233,8 +258,8 @@ impl Notifications {
                 && !ended.contains(&(notification.kind, notification.by.clone()))
         };
         let event = |notification: PendingNotification| {
-            let PendingNotification { kind, by, event, comment, .. } = notification;
-            NotificationEvent { kind, by, event, comment }
+            let PendingNotification { kind, by, event, comment, content, .. } = notification;
+            NotificationEvent { kind, by, event, comment, content }
         };
         Ok(notifications.into_iter().filter(wanted).map(event).collect())
     }

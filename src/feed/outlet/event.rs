@@ -1,5 +1,6 @@
 //! The public form of events, and its schema; from domain events to the entries of the log.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -191,9 +192,9 @@ pub(crate) enum OutletEvent<'a> {
 pub(crate) struct OutletNotification<'a> {
     /// Its id; it stays while more people do the same.
     pub(super) id: NotificationId,
-    /// The kind of action.
-    #[schemars(extend("enum" = NOTIFICATION_KINDS))]
-    pub(super) kind: &'static str,
+    /// The kind of action; `app.` and a name for what the application notified of.
+    #[schemars(extend("anyOf" = [{ "enum": NOTIFICATION_KINDS }, { "pattern": "^app\\." }]))]
+    pub(super) kind: Cow<'a, str>,
     /// The object of the action; absent for `follow`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) object: Option<OutletObject>,
@@ -284,6 +285,7 @@ pub(super) fn owner_of(event: &DomainEvent) -> Option<EventOwner> {
         | DomainEvent::LikeReverted { .. }
         | DomainEvent::FollowRequested { .. }
         | DomainEvent::FollowRequestEnded { .. }
+        | DomainEvent::AppNotified { .. }
         | DomainEvent::Restricted { .. } => None,
     }
 }
@@ -314,7 +316,7 @@ fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Op
         DomainEvent::Unfollowed { follower, followee } => OutletEvent::FollowDeleted { at, user: follower, followee },
         DomainEvent::Notified { to, notification } => {
             let group = groups.get(&(to.clone(), *notification))?;
-            OutletEvent::Notification { at, user: to, notification: present_state(group) }
+            OutletEvent::Notification { at, user: to, notification: present_state(to, group) }
         }
         DomainEvent::UserConnected { user } => OutletEvent::UserConnected { at, user },
         DomainEvent::UserAway { user } => OutletEvent::UserAway { at, user },
@@ -330,23 +332,26 @@ fn public_form<'a>(event: &'a DomainEvent, at: Millis, groups: &'a Groups) -> Op
         | DomainEvent::LikeReverted { .. }
         | DomainEvent::FollowRequested { .. }
         | DomainEvent::FollowRequestEnded { .. }
+        | DomainEvent::AppNotified { .. }
         | DomainEvent::Restricted { .. } => {
             return None;
         }
     })
 }
 
-fn present_state(group: &NotificationGroup) -> OutletNotification<'_> {
+fn present_state<'a>(to: &UserId, group: &'a NotificationGroup) -> OutletNotification<'a> {
     let object = group.kind.object().map(|object| match object {
         ContentId::Post(post) => OutletObject { kind: "post", id: post.0 },
         ContentId::Comment(comment) => OutletObject { kind: "comment", id: comment.0 },
     });
+    // What the application notifies of itself is by its recipient.
+    let is_by_itself = group.people.first() == Some(to);
     OutletNotification {
         id: group.id,
-        kind: group.kind.name(),
+        kind: group.content.as_ref().map_or(Cow::Borrowed(group.kind.name()), |content| Cow::Borrowed(&content.kind)),
         object,
-        by: &group.people,
-        count: group.count,
+        by: if is_by_itself { &[] } else { &group.people },
+        count: if is_by_itself { 0 } else { group.count },
         updated_at: group.updated_at,
     }
 }
@@ -407,6 +412,7 @@ mod tests {
             updated_at: 4,
             read: false,
             seen: false,
+            content: None,
         };
         let groups = Groups::from([((ann.clone(), group.id), group)]);
         let repost = Post::repost(PostId(17), &ann, PostId(16), Visibility::Public);

@@ -34,7 +34,7 @@ use super::runtime::now;
 use crate::auth::{TokenIdentity, TokenKind};
 use crate::feed::base::Base;
 use crate::feed::visibility::ViewContext;
-use crate::ledger::{CLEAR_ITEM, CLEAR_KIND, DeviceSession, MAX_NOTIFICATION_GROUPS, POST_KIND, QueuedPush};
+use crate::ledger::{APP_KIND, CLEAR_ITEM, CLEAR_KIND, DeviceSession, MAX_NOTIFICATION_GROUPS, POST_KIND, QueuedPush};
 use crate::model::{CommentId, ContentId, Millis, Notification, NotificationId, NotificationSubject, PostId, UserId};
 
 /// The number of unread notifications that are read for a user: the greatest badge.
@@ -158,6 +158,11 @@ impl PushReview {
             if under(notification).is_some_and(|post| muted.contains(&(push.key.user.clone(), post))) {
                 return PushDecision::Drop("muted");
             }
+            if let Some(content) = &notification.content
+                && !(content.push && push.preferences.kinds.wants(&notification.kind))
+            {
+                return PushDecision::Drop("unwanted");
+            }
             if push.kind != POST_KIND && live.has_notification(&push.key.user, notification) {
                 return PushDecision::Drop("live");
             }
@@ -201,7 +206,8 @@ impl PushReview {
             // It shows nothing.
             return None;
         }
-        if !push.preferences.kinds.wants(&push.kind) {
+        // Of a notification of the application, the queue does not have the name of its kind.
+        if push.kind != APP_KIND && !push.preferences.kinds.wants(&push.kind) {
             return Some(PushDecision::Drop("unwanted"));
         }
         (push.accepted >= push.preferences.daily_cap.into()).then_some(PushDecision::Drop("daily_cap"))
@@ -291,7 +297,7 @@ fn quiet_end(push: &QueuedPush, now: Millis) -> Option<Millis> {
 
 /// The post under which a notification happened; `None` for follows, and for mentions in a post itself.
 fn under(notification: &Notification) -> Option<PostId> {
-    match (notification.kind, notification.object?) {
+    match (&*notification.kind, notification.object?) {
         ("mention", NotificationSubject::Post { .. }) => None,
         (_, object) => Some(object.post()),
     }
@@ -317,10 +323,11 @@ mod tests {
 
     #[test]
     fn a_mention_in_a_post_is_not_under_it() {
-        let notification = |kind, object| Notification {
+        let notification = |kind: &str, object| Notification {
             id: NotificationId(1),
             position: NotificationPosition(1),
-            kind,
+            kind: kind.to_owned().into(),
+            content: None,
             object,
             comment: None,
             people: Vec::new(),

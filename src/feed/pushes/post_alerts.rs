@@ -1,5 +1,6 @@
 //! Alerts about posts that are due: whether their reader may still see the post, and wants to hear of it.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -138,7 +139,8 @@ fn alert(cached: &CachedPost, author: &Person) -> Notification {
     Notification {
         id: NotificationId(post.id.0),
         position: NotificationPosition::ZERO,
-        kind: POST_KIND,
+        kind: Cow::Borrowed(POST_KIND),
+        content: None,
         object: Some(NotificationSubject::Post { id: post.id }),
         comment: None,
         people: vec![author.clone()],

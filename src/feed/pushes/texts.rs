@@ -10,7 +10,7 @@ use crate::model::{Comment, CommentId, ContentId, Notification, NotificationSubj
 /// The object whose text a push quotes: the one that mentions its receiver, the one that is liked or reposted, the
 /// post that quotes, or the post of an alert. Comments and replies quote their own text, and a follow has none.
 pub(super) fn text_of(notification: &Notification) -> Option<ContentId> {
-    matches!(notification.kind, "mention" | "like" | "repost" | "quote" | POST_KIND)
+    matches!(&*notification.kind, "mention" | "like" | "repost" | "quote" | POST_KIND)
         .then(|| notification.object.map(content))
         .flatten()
 }

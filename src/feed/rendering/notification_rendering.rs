@@ -4,6 +4,7 @@
 //! visible, and a user may be muted. All of this is checked when a notification is read or pushed. The groups lose
 //! their people later (`feed/notifications/endings.rs`).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, NotificationGroup};
 use crate::model::{
-    Comment, CommentId, ContentId, Event, Millis, Notification, NotificationId, NotificationKind, NotificationSubject,
-    Person, PostId, UserId,
+    AppContent, Comment, CommentId, ContentId, Event, Millis, Notification, NotificationId, NotificationKind,
+    NotificationSubject, Person, PostId, UserId,
 };
 
 /// The maximal number of users of a group that are shown.
@@ -140,6 +141,10 @@ impl NotificationRenderer {
                 let is_visible = |id: &&CommentId| subjects.subjects.contains_key(&ContentId::Comment(**id));
                 group.comments.get(person).map(|comments| comments.iter().find(is_visible).copied())
             };
+            if matches!(group.kind, NotificationKind::App(_)) && group.content.is_none() {
+                // It is being stored.
+                return None;
+            }
             let all = group.people.len();
             let mut shown = std::mem::take(&mut group.people);
             shown.retain(|person| {
@@ -150,9 +155,16 @@ impl NotificationRenderer {
             let comment = shown.first().and_then(comment_of).flatten();
             let newest_comment = shown.iter().filter_map(comment_of).flatten().max();
             group.count = group.count.saturating_sub(hidden as u64);
+            if shown.is_empty() {
+                return None;
+            }
+            // What the application notifies of itself is by its recipient, who is not named.
+            let named = shown.len();
+            shown.retain(|person| person != user);
+            group.count = group.count.saturating_sub((named - shown.len()) as u64);
             shown.truncate(MAX_SHOWN_PEOPLE);
             group.people = shown;
-            (!group.people.is_empty()).then_some(VisibleGroup { group, comment, newest_comment, hidden, subject })
+            Some(VisibleGroup { group, comment, newest_comment, hidden, subject })
         };
         Ok(groups.into_iter().filter_map(visible).collect())
     }
@@ -228,7 +240,8 @@ impl NotificationRenderer {
                 NotificationKind::Comment(_)
                 | NotificationKind::Reply(_)
                 | NotificationKind::Mention(_)
-                | NotificationKind::Quote(_) => {}
+                | NotificationKind::Quote(_)
+                | NotificationKind::App(_) => {}
             }
         }
         let likes = if likes.is_empty() { likes } else { self.ledger.likes_among(&likes).await? };
@@ -252,9 +265,18 @@ impl NotificationRenderer {
             NotificationKind::Comment(_)
             | NotificationKind::Reply(_)
             | NotificationKind::Mention(_)
-            | NotificationKind::Quote(_) => false,
+            | NotificationKind::Quote(_)
+            | NotificationKind::App(_) => false,
         });
         Ok(actions)
+    }
+}
+
+/// The name of the kind as clients receive it.
+pub(crate) fn public_kind(group: &NotificationGroup) -> Cow<'static, str> {
+    match &group.content {
+        Some(content) => Cow::Owned(content.kind.clone()),
+        None => Cow::Borrowed(group.kind.name()),
     }
 }
 
@@ -271,7 +293,8 @@ impl VisibleGroup {
         Notification {
             id: group.id,
             position: group.position,
-            kind: group.kind.name(),
+            kind: public_kind(&group),
+            content: group.content.map(AppContent::from),
             object: subject,
             comment: newest_comment,
             people: group.people.iter().filter_map(|person| people.get(person.as_str()).cloned()).collect(),

@@ -84,7 +84,8 @@ fn notification(person: Person) -> Notification {
     Notification {
         id: GROUP,
         position: POSITION,
-        kind: "like",
+        kind: "like".into(),
+        content: None,
         object: Some(NotificationSubject::Post { id: POST }),
         comment: None,
         people: vec![person],

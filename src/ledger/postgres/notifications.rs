@@ -16,7 +16,8 @@ use crate::ledger::{
     NotificationMark, NotificationStore, PushPlan, RemovedNotification, Result, UserNotifications,
 };
 use crate::model::{
-    CommentId, ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId,
+    AppGroup, AppNotification, CommentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition,
+    PostId, UserId,
 };
 
 /// The number of people that one call removes from dropped groups.
@@ -41,6 +42,20 @@ const NOTIFY: &str = "\
     )
     SELECT changed FROM answer ORDER BY place";
 
+/// Stores what groups of the application say, the last ones.
+const SET_CONTENTS: &str = "\
+    INSERT INTO app_notifications (owner, object, request, content)
+    SELECT DISTINCT ON (object) $1, object, request, content
+    FROM unnest($2::text[], $3::bigint[], $4::text[]) WITH ORDINALITY AS t (object, request, content, place)
+    ORDER BY object, place DESC
+    ON CONFLICT (owner, object) DO UPDATE SET request = excluded.request, content = excluded.content";
+
+const REQUESTS: &str = "\
+    SELECT place, request FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (owner, object, place)
+    CROSS JOIN LATERAL (
+        SELECT request FROM app_notifications a WHERE a.owner = wanted.owner AND a.object = wanted.object OFFSET 0
+    ) found";
+
 /// Also looks at groups that are gone and were queued for devices.
 const NEWEST: &str = "\
     SELECT greatest((SELECT id FROM notifications WHERE owner = $1 ORDER BY id DESC LIMIT 1),
@@ -59,7 +74,9 @@ macro_rules! groups {
              n.seq <= m.read_upto, n.seq <= m.seen_upto, \
              ARRAY(SELECT concat_ws(' ', person, array_to_string(comments, ' ')) FROM notification_people p \
                    WHERE p.owner = $1 AND p.notification = n.id AND NOT p.ended ORDER BY p.seq DESC LIMIT $2), \
-             n.position, n.place \
+             n.position, n.place, \
+             CASE WHEN n.kind = 'app' THEN \
+                 (SELECT content FROM app_notifications a WHERE a.owner = $1 AND a.object = n.object) END \
              FROM (SELECT read_upto, seen_upto FROM notified WHERE owner = $1) m \
              CROSS JOIN LATERAL (SELECT * FROM notifications WHERE owner = $1 AND ",
             $which,
@@ -136,7 +153,7 @@ impl NotificationStore for PostgresLedger {
     async fn end_notifications(&self, ended: &[EndedNotification]) -> Result<Vec<(UserId, NotificationId)>> {
         let owners: Vec<&str> = ended.iter().map(|cause| cause.to.as_str()).collect();
         let kinds: Vec<&str> = ended.iter().map(|cause| cause.kind.name()).collect();
-        let objects: Vec<String> = ended.iter().map(|cause| object(cause.kind)).collect();
+        let objects: Vec<String> = ended.iter().map(|cause| cause.kind.object_text()).collect();
         let people: Vec<Option<&str>> = ended.iter().map(|cause| cause.by.as_ref().map(UserId::as_str)).collect();
         let comments: Vec<i64> = ended.iter().map(|cause| cause.comment.map_or(0, |id| integer(id.0))).collect();
         let rows = self.pool.write(END, &[&owners, &kinds, &objects, &people, &comments]).await?;
@@ -150,6 +167,20 @@ impl NotificationStore for PostgresLedger {
             Ok(RemovedNotification { owner: id_at(row, 0)?, id, was_listed: natural_at(row, 2)? > 0 })
         };
         rows.iter().map(removed).collect()
+    }
+
+    async fn app_requests(&self, groups: &[(UserId, AppGroup)]) -> Result<Vec<(UserId, AppGroup, PostId)>> {
+        let owners: Vec<&str> = groups.iter().map(|(user, _)| user.as_str()).collect();
+        let objects: Vec<String> = groups.iter().map(|(_, group)| group.to_text()).collect();
+        let rows = self.pool.read(REQUESTS, &[&owners, &objects]).await?;
+        let mut found = Vec::new();
+        for row in &rows {
+            let place = usize::try_from(at::<i64>(row, 0)?).unwrap_or_default();
+            if let Some((user, group)) = place.checked_sub(1).and_then(|place| groups.get(place)) {
+                found.push((user.clone(), *group, PostId(natural_at(row, 1)?)));
+            }
+        }
+        Ok(found)
     }
 
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {
@@ -208,8 +239,9 @@ impl NotificationStore for PostgresLedger {
 }
 
 impl PostgresLedger {
-    /// Writing the events and reading the changed groups are two round trips. A group that changes again in between is
-    /// returned in its latest state.
+    /// Writing the events and reading the changed groups are two round trips, three with events of the application. A
+    /// group that changes again in between is returned in its latest state. A process that dies in between repeats all
+    /// of it.
     async fn notify_user(
         &self,
         to: &UserId,
@@ -222,10 +254,11 @@ impl PostgresLedger {
             return Ok(Vec::new());
         }
         let kinds: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
-        let objects: Vec<String> = events.iter().map(|event| object(event.kind)).collect();
+        let objects: Vec<String> = events.iter().map(|event| event.kind.object_text()).collect();
         let people: Vec<&str> = events.iter().map(|event| event.by.as_str()).collect();
         let again: Vec<bool> = events.iter().map(|event| event.kind.is_new_each_time()).collect();
         let comments: Vec<i64> = events.iter().map(|event| event.comment.map_or(0, |id| integer(id.0))).collect();
+        let contents: Vec<_> = events.iter().filter_map(|event| Some((event.kind, event.content.as_ref()?))).collect();
         let events: Vec<i64> = events.iter().map(|event| event.event).collect();
         let at_time = integer(now);
         let recent = integer(window);
@@ -259,6 +292,12 @@ impl PostgresLedger {
         if changed.is_empty() {
             return Ok(Vec::new());
         }
+        if !contents.is_empty() {
+            let objects: Vec<String> = contents.iter().map(|(kind, _)| kind.object_text()).collect();
+            let requests: Vec<i64> = contents.iter().map(|(_, content)| integer(content.id.0)).collect();
+            let contents = contents.iter().map(|(_, content)| json_text(&***content)).collect::<Result<Vec<_>>>()?;
+            self.pool.write(SET_CONTENTS, &[&user, &objects, &requests, &contents]).await?;
+        }
         let mut groups = self.groups(THESE, &[&to.as_str(), &count(MAX_GROUP_PEOPLE), &changed]).await?;
         groups.reverse();
         Ok(groups)
@@ -279,7 +318,7 @@ fn notified_prefix(to: &UserId) -> Result<String> {
 fn group(row: &Row) -> Result<NotificationGroup> {
     let kind: &str = at(row, 1)?;
     let object: &str = at(row, 2)?;
-    let kind = NotificationKind::from_parts(kind, ContentId::parse(object))
+    let kind = NotificationKind::parse(kind, object)
         .ok_or_else(|| LedgerError::Failed(format!("{kind:?} of {object:?} is nothing to be notified of")))?;
     // Each is a person, and the numbers of their comments.
     let members: Vec<Vec<&str>> = at::<Vec<&str>>(row, 9)?.into_iter().map(|text| text.split(' ').collect()).collect();
@@ -301,10 +340,11 @@ fn group(row: &Row) -> Result<NotificationGroup> {
         updated_at: natural_at(row, 6)?,
         read: at(row, 7)?,
         seen: at(row, 8)?,
+        content: at::<Option<&str>>(row, 12)?.map(app_notification).transpose()?,
     })
 }
 
-/// The object of a notification as text.
-fn object(kind: NotificationKind) -> String {
-    kind.object().map(ContentId::to_text).unwrap_or_default()
+fn app_notification(json: &str) -> Result<AppNotification> {
+    serde_json::from_str(json)
+        .map_err(|error| LedgerError::Failed(format!("a notification of the application: {error}")))
 }

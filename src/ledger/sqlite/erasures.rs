@@ -240,6 +240,7 @@ const REST: &[Rows] = &[
     ("post_alerts", "user, author", "post_alerts INDEXED BY post_alerts_author WHERE author = ?1"),
     ("notification_people", "notification, person", PEOPLE),
     ("notifications", "id", "notifications INDEXED BY notifications_order WHERE user = ?1"),
+    ("app_notifications", "user, object", "app_notifications WHERE user = ?1"),
     ("notified", "user", "notified WHERE user = ?1"),
     ("idempotency", "user, key", "idempotency WHERE user = ?1"),
     ("muted_conversations", "user, post", "muted_conversations WHERE user = ?1"),

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{integer, json_text, natural};
 use crate::ledger::notifications::MAX_GROUP_COMMENTS;
 use crate::ledger::{EndedNotification, NotificationEvent};
-use crate::model::{CommentId, ContentId, Millis, NotificationId, NotificationKind, UserId};
+use crate::model::{CommentId, Millis, NotificationId, NotificationKind, UserId};
 
 /// The newest group of a user for a kind of event and its object.
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ const OF_KIND: &str = "SELECT id FROM notifications INDEXED BY notifications_gro
 impl NewestGroup {
     pub(super) fn of(db: &Connection, user: &UserId, kind: NotificationKind) -> rusqlite::Result<Option<Self>> {
         let read = |row: &Row<'_>| Ok(Self { id: row.get(0)?, seq: row.get(1)?, created_at: row.get(2)? });
-        db.prepare_cached(NEWEST)?.query_row(params![user.as_str(), kind.name(), object(kind)], read).optional()
+        db.prepare_cached(NEWEST)?.query_row(params![user.as_str(), kind.name(), kind.object_text()], read).optional()
     }
 
     /// A person who is or was in the group.
@@ -117,16 +117,11 @@ pub(super) fn comments_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Opti
     comments.map(Some).map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into()))
 }
 
-/// The object of a notification as text.
-pub(super) fn object(kind: NotificationKind) -> String {
-    kind.object().map(ContentId::to_text).unwrap_or_default()
-}
-
 /// Takes people out of groups. Returns the groups that they are or were in.
 pub(super) fn end(db: &Connection, ended: &[EndedNotification]) -> rusqlite::Result<Vec<(UserId, NotificationId)>> {
     let mut found = BTreeSet::new();
     for cause in ended {
-        let wanted = params![cause.to.as_str(), cause.kind.name(), object(cause.kind)];
+        let wanted = params![cause.to.as_str(), cause.kind.name(), cause.kind.object_text()];
         let groups: Vec<i64> =
             db.prepare_cached(OF_KIND)?.query_map(wanted, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         for group in groups {

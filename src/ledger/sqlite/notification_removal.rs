@@ -1,6 +1,6 @@
 //! Groups of notifications that are dropped: the oldest of a user who has too many, and old ones of any user.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::user_id_at;
 use super::{count, integer, natural};
@@ -20,7 +20,14 @@ pub(super) fn drop_oldest(db: &Connection, user: &UserId) -> rusqlite::Result<()
 
 /// Removes a group, and up to `cleared` of its people.
 fn drop_group(db: &Connection, id: i64, cleared: usize) -> rusqlite::Result<()> {
-    db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([id])?;
+    let sql = "DELETE FROM notifications WHERE id = ?1 RETURNING user, kind, object";
+    let gone = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let gone: Option<(String, String, String)> = db.prepare_cached(sql)?.query_row([id], gone).optional()?;
+    if let Some((user, kind, object)) = gone.filter(|(_, kind, _)| kind == "app") {
+        let sql = "DELETE FROM app_notifications WHERE user = ?1 AND object = ?3 AND NOT EXISTS ( \
+                   SELECT 1 FROM notifications WHERE user = ?1 AND kind = ?2 AND object = ?3)";
+        db.prepare_cached(sql)?.execute([user, kind, object])?;
+    }
     if !clear_people(db, id, cleared)? {
         db.prepare_cached("INSERT INTO notification_remains (notification) VALUES (?1)")?.execute([id])?;
     }

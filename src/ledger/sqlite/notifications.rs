@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::devices::json_at;
 use super::notification_people::{self as members, NewestGroup};
 use super::notification_removal as removal;
 use super::rows::user_id_at;
@@ -16,7 +17,8 @@ use crate::ledger::{
     PushPlan, RemovedNotification, Result, UserNotifications,
 };
 use crate::model::{
-    CommentId, ContentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId,
+    AppGroup, AppNotification, CommentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition,
+    PostId, UserId,
 };
 
 #[async_trait]
@@ -65,6 +67,22 @@ impl NotificationStore for SqliteLedger {
 
     async fn remove_old_notifications(&self, before: Millis, limit: usize) -> Result<Vec<RemovedNotification>> {
         self.write(move |db| removal::remove_old(db, before, limit)).await
+    }
+
+    async fn app_requests(&self, groups: &[(UserId, AppGroup)]) -> Result<Vec<(UserId, AppGroup, PostId)>> {
+        let groups = groups.to_vec();
+        self.read(move |db| {
+            let sql = "SELECT request FROM app_notifications WHERE user = ?1 AND object = ?2";
+            let mut statement = db.prepare_cached(sql)?;
+            let mut found = Vec::new();
+            for (user, group) in groups {
+                let wanted = params![user.as_str(), group.to_text()];
+                let request: Option<i64> = statement.query_row(wanted, |row| row.get(0)).optional()?;
+                found.extend(request.map(|request| (user, group, PostId(natural(request)))));
+            }
+            Ok(found)
+        })
+        .await
     }
 
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {
@@ -212,7 +230,11 @@ impl Recorder<'_> {
         let Self { db, to, .. } = *self;
         let newest = NewestGroup::of(db, to, event.kind)?;
         let recent = newest.filter(|group| natural(group.created_at).saturating_add(self.window) > self.now);
-        let open = recent.filter(|group| group.seq > self.markers.read_upto);
+        let open = match event.kind {
+            // The notifications of a key stay one group.
+            NotificationKind::App(_) => newest,
+            _ => recent.filter(|group| group.seq > self.markers.read_upto),
+        };
         let known = newest.map(|group| group.member(db, &event.by)).transpose()?.flatten();
         if let (Some(group), Some(known)) = (newest, &known)
             && event.event != 0
@@ -229,6 +251,7 @@ impl Recorder<'_> {
         };
         if let (Some(group), Some(known)) = (joined, known) {
             if event.kind.is_new_each_time() {
+                set_content(db, to, event)?;
                 let seq = self.move_up(group.seq);
                 group.renew(db, event, &known, seq, self.now)?;
                 self.note(group.id, seq);
@@ -239,6 +262,7 @@ impl Recorder<'_> {
             }
             return Ok(());
         }
+        set_content(db, to, event)?;
         let seq = self.move_up(open.map_or(0, |group| group.seq));
         let id = match open {
             Some(group) => {
@@ -273,7 +297,7 @@ fn begin(db: &Connection, to: &UserId, event: &NotificationEvent, seq: i64, now:
     let sql = "INSERT INTO notifications (user, kind, object, seq, place, position, people, created_at, updated_at) \
                VALUES (?1, ?2, ?3, ?4, ?4, ?4, 1, ?5, ?5)";
     let kind = event.kind.name();
-    let object = members::object(event.kind);
+    let object = event.kind.object_text();
     db.prepare_cached(sql)?.insert(params![to.as_str(), kind, object, seq, integer(now)])
 }
 
@@ -321,7 +345,7 @@ fn list(
     let markers = Markers::of(db, user)?;
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query(params![user.as_str(), bound, UNLIMITED])?;
-    with_people(db, readable_page("notifications", rows, limit, |row| group(row, markers))?)
+    with_people(db, user, readable_page("notifications", rows, limit, |row| group(row, markers))?)
 }
 
 fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Result<Vec<NotificationGroup>> {
@@ -330,11 +354,18 @@ fn by_id(db: &Connection, user: &UserId, ids: &[NotificationId]) -> rusqlite::Re
                WHERE id IN (SELECT value FROM json_each(?1)) AND user = ?2 AND people > 0";
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query(params![json_text(ids)?, user.as_str()])?;
-    with_people(db, readable("notifications", rows, |row| group(row, markers))?)
+    with_people(db, user, readable("notifications", rows, |row| group(row, markers))?)
 }
 
-fn with_people(db: &Connection, mut groups: Vec<NotificationGroup>) -> rusqlite::Result<Vec<NotificationGroup>> {
+fn with_people(
+    db: &Connection,
+    user: &UserId,
+    mut groups: Vec<NotificationGroup>,
+) -> rusqlite::Result<Vec<NotificationGroup>> {
     for group in &mut groups {
+        if let NotificationKind::App(app) = group.kind {
+            group.content = content(db, user, app)?;
+        }
         for (person, comments) in newest_people(db, group.id)? {
             if let Some(comments) = comments {
                 group.comments.insert(person.clone(), comments);
@@ -343,6 +374,21 @@ fn with_people(db: &Connection, mut groups: Vec<NotificationGroup>) -> rusqlite:
         }
     }
     Ok(groups)
+}
+
+fn content(db: &Connection, user: &UserId, app: AppGroup) -> rusqlite::Result<Option<AppNotification>> {
+    let sql = "SELECT content FROM app_notifications WHERE user = ?1 AND object = ?2";
+    let found = db.prepare_cached(sql)?.query_row(params![user.as_str(), app.to_text()], |row| json_at(row, 0));
+    found.optional()
+}
+
+/// Stores what a group of the application says.
+fn set_content(db: &Connection, to: &UserId, event: &NotificationEvent) -> rusqlite::Result<()> {
+    let Some(content) = &event.content else { return Ok(()) };
+    let sql = "INSERT INTO app_notifications (user, object, request, content) VALUES (?1, ?2, ?3, ?4) \
+               ON CONFLICT DO UPDATE SET request = excluded.request, content = excluded.content";
+    let row = params![to.as_str(), event.kind.object_text(), integer(content.id.0), json_text(&**content)?];
+    db.prepare_cached(sql)?.execute(row).map(drop)
 }
 
 fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<(UserId, Option<Vec<CommentId>>)>> {
@@ -356,7 +402,7 @@ fn newest_people(db: &Connection, id: NotificationId) -> rusqlite::Result<Vec<(U
 fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup> {
     let kind = row.get_ref(1)?.as_str()?;
     let object = row.get_ref(2)?.as_str()?;
-    let kind = NotificationKind::from_parts(kind, ContentId::parse(object)).ok_or_else(|| {
+    let kind = NotificationKind::parse(kind, object).ok_or_else(|| {
         let why = format!("{kind:?} of {object:?} is nothing to be notified of");
         rusqlite::Error::FromSqlConversionFailure(1, Type::Text, why.into())
     })?;
@@ -374,6 +420,7 @@ fn group(row: &Row<'_>, markers: Markers) -> rusqlite::Result<NotificationGroup>
         updated_at: natural(row.get(6)?),
         read: seq <= markers.read_upto,
         seen: seq <= markers.seen_upto,
+        content: None,
     })
 }
 

@@ -1,16 +1,23 @@
 /** @extends {Pages<ItemList<Notification>>} */
 export class Notifications extends Pages<ItemList<{
+    body?: string;
     comment?: import("../api.js").components["schemas"]["CommentId"];
     count: number;
     created_at: number;
+    data?: {
+        [key: string]: unknown;
+    };
     id: import("../api.js").components["schemas"]["NotificationId"];
-    kind: "like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote";
+    key?: string;
+    kind: string | ("like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote") | unknown;
     object?: import("../api.js").components["schemas"]["NotificationSubject"];
     people: import("../api.js").components["schemas"]["Person"][];
     position: import("../api.js").components["schemas"]["NotificationPosition"];
     read: boolean;
     seen: boolean;
+    title?: string;
     updated_at: number;
+    url?: string;
 }>> {
     /** @param {import("./client.js").Client} client */
     constructor(client: import("./client.js").Client);

@@ -532,7 +532,7 @@ CREATE TABLE notifications (
     owner      text COLLATE "C" NOT NULL,
     id         bigint NOT NULL,
     kind       text COLLATE "C" NOT NULL,
-    -- `p12` for a post, `c34` for a comment; empty: none.
+    -- `p12` for a post, `c34` for a comment, `g` and 16 digits for a group of the application; empty: none.
     object     text COLLATE "C" NOT NULL,
     -- When its last event joined.
     seq        bigint NOT NULL,
@@ -580,6 +580,18 @@ CREATE TABLE notification_remains (
     notification bigint NOT NULL,
     PRIMARY KEY (owner, notification)
 );
+
+-- What groups of the application say: the last one of each. Removed with the last group of its user and object.
+CREATE TABLE app_notifications (
+    owner   text COLLATE "C" NOT NULL,
+    -- As in `notifications`.
+    object  text COLLATE "C" NOT NULL,
+    -- The number of the request.
+    request bigint NOT NULL,
+    -- JSON.
+    content text NOT NULL,
+    PRIMARY KEY (owner, object)
+) PARTITION BY HASH (owner);
 
 -- Users who receive no notifications of what happens under a post. The primary key lists the posts of a user, too.
 CREATE TABLE muted_conversations (
@@ -858,7 +870,8 @@ BEGIN
         'posts', 'author_posts', 'post_topics', 'post_counts', 'audience_posts',
         'comments', 'comment_posts', 'likes', 'comment_likes',
         'favourites', 'favourite_holders', 'favourites_of_objects',
-        'notifications', 'notification_people', 'muted_conversations', 'idempotency'
+        'notifications', 'notification_people', 'app_notifications', 'muted_conversations',
+        'idempotency'
     ] LOOP
         FOR part IN 0..15 LOOP
             EXECUTE format(

@@ -551,6 +551,18 @@ CREATE TABLE notification_remains (
     notification INTEGER PRIMARY KEY
 );
 
+-- What groups of the application say: the last one of each. Removed with the last group of its user and object.
+CREATE TABLE app_notifications (
+    user    TEXT NOT NULL,
+    -- As in `notifications`.
+    object  TEXT NOT NULL,
+    -- The number of the request.
+    request INTEGER NOT NULL,
+    -- JSON.
+    content TEXT NOT NULL,
+    PRIMARY KEY (user, object)
+) WITHOUT ROWID;
+
 -- Users who receive no notifications of what happens under a post.
 CREATE TABLE muted_conversations (
     user TEXT NOT NULL REFERENCES users (id),

@@ -1,4 +1,4 @@
--- revision: 3
+-- revision: 4
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.
@@ -170,6 +170,7 @@ BEGIN
         ('post_alerts_of', 'author, owner', 'author = $1', 'post_alerts'),
         ('notification_people', 'owner, notification, person', 'owner = $1', NULL),
         ('notifications', 'owner, id', 'owner = $1', NULL),
+        ('app_notifications', 'owner, object', 'owner = $1', NULL),
         ('notified', 'owner', 'owner = $1', NULL),
         ('idempotency', 'owner, key', 'owner = $1', NULL),
         ('muted_conversations', 'owner, post', 'owner = $1', NULL),

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Notifications, in groups.
 
 -- Removes at most `p_max` people of a removed group. Returns whether none is left.
@@ -12,6 +12,13 @@ BEGIN
     GET DIAGNOSTICS cleared = ROW_COUNT;
     RETURN cleared < p_max;
 END $$;
+
+-- Removes what a removed group of the application said, unless another group of the owner has the same object.
+CREATE OR REPLACE FUNCTION feedline_remove_app_content(p_user text, p_kind text, p_object text) RETURNS void
+LANGUAGE sql AS $$
+    DELETE FROM app_notifications WHERE p_kind = 'app' AND owner = p_user AND object = p_object AND NOT EXISTS (
+        SELECT FROM notifications WHERE owner = p_user AND kind = p_kind AND object = p_object)
+$$;
 
 -- The comments of a person in a group: a new one (0: none) and the newest of the former ones, `p_kept` at most.
 CREATE OR REPLACE FUNCTION feedline_newest_comments(p_new bigint, p_former bigint[], p_kept int) RETURNS bigint[]
@@ -49,7 +56,8 @@ BEGIN
         WHERE owner = p_user AND kind = p_kinds[n] AND object = p_objects[n] ORDER BY id DESC LIMIT 1;
         has_group := FOUND;
         is_recent := has_group AND newest.created_at + p_window > p_now;
-        is_open := is_recent AND newest.seq > marks.read_upto;
+        -- The notifications of a key of the application stay one group.
+        is_open := has_group AND (p_kinds[n] = 'app' OR is_recent AND newest.seq > marks.read_upto);
         is_known := false;
         IF has_group THEN
             SELECT * INTO known FROM notification_people
@@ -116,7 +124,9 @@ BEGIN
     IF has_grown THEN
         WHILE marks.groups > p_kept LOOP
             DELETE FROM notifications WHERE owner = p_user AND place = (
-                SELECT place FROM notifications WHERE owner = p_user ORDER BY place LIMIT 1) RETURNING id INTO grown;
+                SELECT place FROM notifications WHERE owner = p_user ORDER BY place LIMIT 1) RETURNING * INTO newest;
+            grown := newest.id;
+            PERFORM feedline_remove_app_content(p_user, newest.kind, newest.object);
             IF NOT feedline_remove_group_people(p_user, grown, p_cleared) THEN
                 INSERT INTO notification_remains (owner, notification) VALUES (p_user, grown);
             END IF;
@@ -134,6 +144,7 @@ RETURNS TABLE (notified_user text, removed bigint, people bigint) LANGUAGE plpgs
 #variable_conflict use_column
 DECLARE
     old record;
+    gone notifications%ROWTYPE;
 BEGIN
     -- In the order of owners, whose rows are locked.
     FOR old IN
@@ -144,8 +155,12 @@ BEGIN
     LOOP
         PERFORM FROM notified WHERE owner = old.owner FOR NO KEY UPDATE;
         DELETE FROM notifications AS n WHERE n.owner = old.owner AND n.id = old.id AND n.updated_at < p_before
-        RETURNING n.owner, n.id, n.people INTO notified_user, removed, people;
+        RETURNING n.* INTO gone;
         CONTINUE WHEN NOT FOUND;
+        notified_user := gone.owner;
+        removed := gone.id;
+        people := gone.people;
+        PERFORM feedline_remove_app_content(gone.owner, gone.kind, gone.object);
         UPDATE notified SET groups = groups - 1 WHERE owner = old.owner;
         IF NOT feedline_remove_group_people(old.owner, old.id, p_cleared) THEN
             INSERT INTO notification_remains (owner, notification) VALUES (old.owner, old.id) ON CONFLICT DO NOTHING;

@@ -1,0 +1,182 @@
+//! Notifications of the application's own: its backend sends them to users, beside those that the feed makes.
+//!
+//! A request is an event of the queue before it is answered, and so is lost or doubled by no crash: the number of the
+//! request, which an idempotency key keeps, is stored with what a group says, and a repeat of it is omitted.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Notifications, PendingNotification};
+use crate::feed::call::Call;
+use crate::feed::error::{FeedError, NO_USER, Result};
+use crate::feed::input::is_media_url;
+use crate::feed::runtime::now;
+use crate::feed::visibility::ViewContext;
+use crate::ledger::EventConsumer;
+use crate::model::{
+    AppGroup, AppNotification, DomainEvent, NESTED_TOO_DEEP, NotificationKind, UserId, is_app_kind, is_shallow,
+};
+use crate::text::is_blank;
+
+/// The recipients of a request.
+const MAX_RECIPIENTS: usize = 1_000;
+
+/// The longest title and text, in characters.
+const MAX_TITLE: usize = 100;
+const MAX_BODY: usize = 1_000;
+
+/// The longest key and address, and the largest `data`, in bytes.
+const MAX_KEY: usize = 200;
+const MAX_URL: usize = 2_000;
+const MAX_DATA: usize = 4 << 10;
+
+/// A notification for users, as the application writes it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AppNotificationDraft {
+    /// The recipients, at most 1,000.
+    #[schemars(length(min = 1, max = 1_000))]
+    to: Vec<UserId>,
+    /// Its kind: `app.` and a name of 1 to 60 of `a-z 0-9 _ - .`. Users choose by it which pushes they want.
+    #[schemars(regex(pattern = r"^app\.[a-z0-9_.-]{1,60}$"), extend("examples" = ["app.build"]))]
+    kind: String,
+    /// Notifications of the same kind and key are one group, which shows the last of them. Without it, each is a group.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 200))]
+    key: Option<String>,
+    /// The user on whose behalf. Who has blocked, hidden or muted this user gets nothing.
+    #[serde(default)]
+    from: Option<UserId>,
+    /// The title, also of the push; 100 characters at most.
+    #[schemars(length(min = 1, max = 100), extend("examples" = ["The build failed"]))]
+    title: String,
+    /// The text, also of the push; 1,000 characters at most.
+    #[schemars(length(max = 1_000), extend("examples" = ["2 of 912 tests are red."]))]
+    body: String,
+    /// Where it leads to: an address with http or https, or a path.
+    #[serde(default)]
+    url: Option<String>,
+    /// What the application's clients are to know beside it, 4 KiB of JSON at most.
+    #[serde(default)]
+    data: Option<Map<String, Value>>,
+    /// Whether devices get a push.
+    #[serde(default = "is_pushed")]
+    push: bool,
+}
+
+fn is_pushed() -> bool {
+    true
+}
+
+/// What became of a request.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct AppNotified {
+    /// The number of recipients that exist. Those who blocked, hid or muted `from` are among them.
+    accepted: usize,
+    /// The recipients that do not exist.
+    unknown: Vec<UserId>,
+}
+
+impl AppNotificationDraft {
+    /// Checks the texts. Returns the recipients, each once.
+    fn checked(&self) -> Result<Vec<UserId>> {
+        let over = |field, what, most: usize| FeedError::LimitExceeded { field, what, most: most as u64 };
+        let mut seen = HashSet::new();
+        let to: Vec<UserId> = self.to.iter().filter(|user| seen.insert(*user)).cloned().collect();
+        if to.is_empty() {
+            return Err(FeedError::invalid("to", "there is no recipient"));
+        }
+        if self.to.len() > MAX_RECIPIENTS {
+            return Err(over("to", "recipients", MAX_RECIPIENTS));
+        }
+        if !is_app_kind(&self.kind) {
+            return Err(FeedError::invalid("kind", "a kind is `app.` and a name of 1 to 60 of a-z 0-9 _ - ."));
+        }
+        if is_blank(&self.title) || self.title.contains(char::is_control) {
+            return Err(FeedError::invalid(
+                "title",
+                "a title is one line that can be seen, without control characters",
+            ));
+        }
+        if self.body.contains(|c: char| c.is_control() && c != '\n') {
+            return Err(FeedError::invalid("body", "a text has no control characters but line feeds"));
+        }
+        if self.title.chars().count() > MAX_TITLE {
+            return Err(over("title", "characters of a title", MAX_TITLE));
+        }
+        if self.body.chars().count() > MAX_BODY {
+            return Err(over("body", "characters of a text", MAX_BODY));
+        }
+        if let Some(key) = &self.key
+            && (key.is_empty() || key.len() > MAX_KEY || key.contains(char::is_control))
+        {
+            return Err(FeedError::invalid("key", "a key has 1 to 200 bytes, and no control characters"));
+        }
+        if self.url.as_ref().is_some_and(|url| url.len() > MAX_URL || !is_media_url(url)) {
+            let why = "a url begins with http:// or https://, or is a path, and has 2,000 bytes at most";
+            return Err(FeedError::invalid("url", why));
+        }
+        if let Some(data) = &self.data {
+            if !is_shallow(data) {
+                return Err(FeedError::invalid("data", NESTED_TOO_DEEP));
+            }
+            if Value::Object(data.clone()).to_string().len() > MAX_DATA {
+                return Err(over("data", "bytes of a notification's data", MAX_DATA));
+            }
+        }
+        Ok(to)
+    }
+}
+
+impl Notifications {
+    /// Notifies users of what the application says. It is durable before the answer.
+    pub(crate) async fn send(&self, call: Call, draft: AppNotificationDraft) -> Result<AppNotified> {
+        let to = draft.checked()?;
+        let ledger = &self.base.ledger;
+        if let Some(from) = &draft.from
+            && ledger.users(std::slice::from_ref(from)).await?.is_empty()
+        {
+            return Err(NO_USER);
+        }
+        let known: HashSet<UserId> = ledger.users(&to).await?.into_iter().map(|user| user.id).collect();
+        let (to, unknown): (Vec<UserId>, Vec<UserId>) = to.into_iter().partition(|user| known.contains(user));
+        let accepted = to.len();
+        if accepted > 0 {
+            let now = now();
+            let id = call.reserved.map_or_else(|| self.base.ids.next(now), Ok)?;
+            let AppNotificationDraft { kind, key, from, title, body, url, data, push, .. } = draft;
+            let notification = Box::new(AppNotification { id, kind, key, title, body, url, data, push });
+            ledger.append_events(&[(now, DomainEvent::AppNotified { to, from, notification })]).await?;
+            self.base.events.wake(EventConsumer::Notifications);
+        }
+        Ok(AppNotified { accepted, unknown })
+    }
+
+    /// The notifications of a request. Without a user on whose behalf, each is by its recipient. Recipients who hide
+    /// from that user get none; what else keeps it from them, and what they see later, is checked as for all
+    /// notifications.
+    pub(super) async fn of_application(
+        &self,
+        to: &[UserId],
+        from: Option<&UserId>,
+        notification: &AppNotification,
+    ) -> Result<Vec<PendingNotification>> {
+        let kind = NotificationKind::App(AppGroup::of(notification));
+        let content = Arc::new(notification.clone());
+        let mut to: Vec<&UserId> = to.iter().collect();
+        if let Some(from) = from {
+            let all: HashSet<UserId> = to.iter().copied().cloned().collect();
+            let open = self.base.visibility.visible_users(Some(from), ViewContext::Direct, all).await?;
+            to.retain(|user| open.contains(*user));
+        }
+        let pending = |to: &UserId| {
+            let content = Some(Arc::clone(&content));
+            PendingNotification { content, ..PendingNotification::new(to, kind, from.unwrap_or(to)) }
+        };
+        Ok(to.into_iter().map(pending).collect())
+    }
+}
