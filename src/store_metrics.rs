@@ -224,7 +224,7 @@ pub(crate) fn register(r: &mut Registry) {
     r.register_with_unit("store", seconds, Unit::Seconds, FAMILIES.seconds.clone());
     let errors = "Calls to a store that failed, by reason; calls that wait in a retry count each time";
     r.register("store_errors", errors, FAMILIES.errors.clone());
-    let up = "1 while a store answers, 0 while it is unreachable or refuses calls, and for up to 15 s afterwards";
+    let up = "1 while a store answers, 0 while it is unreachable or refuses calls, and for up to 20 s afterwards";
     r.register("store_up", up, FAMILIES.up.clone());
     let connections = "Connections of this node to a store: open ones, and those with calls that wait for an answer";
     r.register("pool_connections", connections, FAMILIES.connections.clone());

@@ -80,14 +80,16 @@ impl Executor {
         let feed = Arc::clone(&self.feed);
         let Some(write) = write else {
             let reader = caller.reader().cloned();
-            let call = Call { caller, credential, origin, client, reserved: None, attempt: Attempt::First, trace };
+            let call =
+                Call { caller, credential, origin, client, reserved: None, key: None, attempt: Attempt::First, trace };
             let reply = handler(feed, call, input).await?;
             self.feed.base.rates.take_answer(reader.as_ref(), origin, reply.len())?;
             return Ok(reply);
         };
         let keys = Arc::clone(&self.keys);
+        let key = Some((write.user.clone(), write.key.clone().into_boxed_str()));
         let run = move |reserved, attempt| {
-            handler(feed, Call { caller, credential, origin, client, reserved, attempt, trace }, input)
+            handler(feed, Call { caller, credential, origin, client, reserved, key, attempt, trace }, input)
         };
         // The task continues if the client disconnects. Otherwise its key would stay in use without a running write.
         let reserves_id = matches!(operation.effect, Effect::Create(_));

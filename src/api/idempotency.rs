@@ -3,8 +3,8 @@
 //! A caller that sends a key (`Idempotency-Key`, or `idempotency_key` in the input) may repeat the write for 24 hours:
 //! it runs once, and every repeat gets the reply of the first. The ledger is written at both ends:
 //!
-//! 1. `begin` stores the key, a digest of the input, and the id reserved for the post or comment that the operation
-//!    creates, if it creates one.
+//! 1. `begin` stores the key, a digest of the input, and the id reserved for what the operation creates, if it
+//!    creates something.
 //! 2. The operation runs. The post or comment gets the reserved id.
 //! 3. `finish` stores the reply: success, or a permanent error. After other errors the key is released.
 //!

@@ -63,8 +63,12 @@ pub async fn examine(config: &Config) -> Vec<Finding> {
     broker(config, &mut findings).await;
     ledger(config, &mut findings).await;
     if !findings.iter().any(Finding::is_missing) {
-        let paired = check_configured_stores(config).await.map_err(|error| format!("{error:#}"));
-        findings.push(found(paired, "the broker and the ledger belong together"));
+        match check_configured_stores(config).await {
+            Ok(true) => findings.push(Finding::Fine("the broker and the ledger belong together".to_owned())),
+            // The first start makes them belong together.
+            Ok(false) => {}
+            Err(error) => findings.push(Finding::Missing(format!("{error:#}"))),
+        }
     }
     addresses(config, &mut findings).await;
     files(config, &mut findings);

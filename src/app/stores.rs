@@ -85,7 +85,7 @@ pub async fn deployment_status(config: &Config) -> DeploymentStatus {
     status
 }
 
-/// Checks that the broker of the configuration and a ledger belong together. Changes nothing.
+/// Checks that the broker of the configuration and a ledger belong together. Changes no record of them.
 ///
 /// # Errors
 /// If they do not, or the broker cannot be used.
@@ -97,17 +97,17 @@ async fn check_stores(config: &Config, ledger: &dyn Ledger) -> anyhow::Result<()
     Ok(check_pairing(ledger, &*broker).await?)
 }
 
-/// As [`check_stores`], with the ledger of the configuration. One without a schema belongs to no broker yet.
+/// As [`check_stores`], with the ledger of the configuration. `false`: it cannot be opened, as one without a schema.
 ///
 /// # Errors
 /// If they do not belong together, or the broker cannot be used.
-pub(super) async fn check_configured_stores(config: &Config) -> anyhow::Result<()> {
+pub(super) async fn check_configured_stores(config: &Config) -> anyhow::Result<bool> {
     let mut config = config.clone();
     config.ledger.connections = 1;
-    let Ok(ledger) = open_ledger_with(&config, SchemaMode::Check).await else { return Ok(()) };
+    let Ok(ledger) = open_ledger_with(&config, SchemaMode::Check).await else { return Ok(false) };
     let checked = check_stores(&config, &*ledger).await;
     ledger.close().await;
-    checked
+    checked.map(|()| true)
 }
 
 /// Opens the configured ledger and migrates its schema.

@@ -111,6 +111,8 @@ pub(crate) struct Call {
     /// The id for the object that the operation creates, reserved with an idempotency key. An earlier attempt may have
     /// used it.
     pub(crate) reserved: Option<PostId>,
+    /// The idempotency key, if there is one.
+    pub(crate) key: Option<(UserId, Box<str>)>,
     /// Whether an earlier attempt under the same idempotency key may have run.
     pub(crate) attempt: Attempt,
     /// The span of the request, if its trace is recorded.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::Result;
-use crate::model::{Millis, PostId, UserId};
+use crate::model::{DomainEvent, Millis, PostId, UserId};
 
 /// A write with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,16 @@ pub trait IdempotencyStore: Send + Sync {
     /// ended at `turn.now` ([`BeginOutcome::Running`]), then [`BeginOutcome::Again`], which takes the lease until
     /// `turn.until`.
     async fn begin(&self, write: &IdempotentWrite, reserved: Option<PostId>, turn: WriteLease) -> Result<BeginOutcome>;
+
+    /// Appends an event, and with it takes the id that a key has reserved. Nothing is appended if the id was taken: an
+    /// earlier attempt appended the event.
+    async fn append_reserved(
+        &self,
+        key: (&UserId, &str),
+        reserved: PostId,
+        at: Millis,
+        event: &DomainEvent,
+    ) -> Result<()>;
 
     /// The stored response to exactly this write, if the write began at `since` or later. Changes nothing.
     async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>>;

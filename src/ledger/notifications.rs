@@ -7,8 +7,7 @@ use async_trait::async_trait;
 
 use super::{ClearPlan, PushPlan, Result};
 use crate::model::{
-    AppGroup, AppNotification, CommentId, Millis, NotificationId, NotificationKind, NotificationPosition, PostId,
-    UserId,
+    AppNotification, CommentId, Millis, NotificationId, NotificationKind, NotificationPosition, PostId, UserId,
 };
 
 /// The number of groups of a user that are kept, the newest.
@@ -146,7 +145,7 @@ pub trait NotificationStore: Send + Sync {
     /// before: nothing changes, but the group counts as changed, so that its owner is notified in any case.
     ///
     /// A group of the application is joined whether it was read or not, and at any time. The content of the last event
-    /// is stored.
+    /// is stored in the same transaction, unless the event was stored before.
     ///
     /// Then only the newest [`MAX_NOTIFICATION_GROUPS`] groups of the user are kept. The people of removed groups may
     /// be removed later, so that the work of one call is bounded.
@@ -182,9 +181,6 @@ pub trait NotificationStore: Send + Sync {
     /// first. Returns them; if these are fewer than `limit`, no more are left for now. Their people may be removed
     /// later, so that the work of one call is bounded.
     async fn remove_old_notifications(&self, before: Millis, limit: usize) -> Result<Vec<RemovedNotification>>;
-
-    /// Of groups of the application, the numbers of the last requests that these users were notified of.
-    async fn app_requests(&self, groups: &[(UserId, AppGroup)]) -> Result<Vec<(UserId, AppGroup, PostId)>>;
 
     /// Up to `limit` groups of any user about the existing comments on a post.
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>>;

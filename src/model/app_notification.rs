@@ -4,13 +4,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::PostId;
+use super::{PostId, UserId};
 
 /// What the application notifies of. Stores keep it as JSON: members may be added, but never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppNotification {
-    /// The number of the request, from the ids of posts: a repeated request has the same.
+    /// The number of the request, from the ids of posts.
     pub id: PostId,
+    /// The user on whose behalf; `None`: the application's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<UserId>,
     /// Its kind: `app.` and a name.
     pub kind: String,
     /// Notifications of the same kind and key are one group; `None`: it is a group of its own.
@@ -75,7 +78,7 @@ mod tests {
             let (kind, key) = (kind.to_owned(), key.map(str::to_owned));
             let (title, body) = (String::new(), String::new());
             let id = PostId(id);
-            AppGroup::of(&AppNotification { id, kind, key, title, body, url: None, data: None, push: true })
+            AppGroup::of(&AppNotification { id, from: None, kind, key, title, body, url: None, data: None, push: true })
         };
         assert_eq!(of("app.a", Some("k"), 1), of("app.a", Some("k"), 2));
         for (one, other) in [

@@ -217,9 +217,6 @@ pub enum DomainEvent {
     AppNotified {
         /// The recipients.
         to: Vec<UserId>,
-        /// The user on whose behalf.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        from: Option<UserId>,
         /// What they are notified of.
         notification: Box<AppNotification>,
     },
@@ -298,7 +295,7 @@ impl DomainEvent {
             | Self::UserConnected { user }
             | Self::UserAway { user } => vec![user],
             Self::ChannelSubscribed { user, .. } => user.iter_mut().collect(),
-            Self::AppNotified { to, from, .. } => to.iter_mut().chain(from).collect(),
+            Self::AppNotified { to, notification } => to.iter_mut().chain(&mut notification.from).collect(),
             Self::ChannelVacated { .. } => Vec::new(),
         }
     }

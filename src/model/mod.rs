@@ -45,6 +45,7 @@ pub use event::Event;
 pub use event_owner::EventOwner;
 pub use ids::{CommentId, NotificationId, NotificationPosition, PostId, UserId};
 pub use like::{LikeChange, RevertReason, Tally};
+pub(crate) use notification::with_kinds;
 pub use notification::{AppContent, DeliveredNotification, Notification, NotificationSubject};
 pub use notification_kind::{NOTIFICATION_KINDS, NotificationKind};
 pub(crate) use nulls::{remove_nulls, without_nulls};

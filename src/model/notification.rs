@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -17,7 +17,7 @@ pub struct Notification {
     /// Its position: greater than all earlier ones whenever the group changes. `notifications.mark_read` takes it.
     pub position: NotificationPosition,
     /// The kind of action; `app.` and a name for what the application notifies of.
-    #[schemars(extend("anyOf" = [{ "enum": NOTIFICATION_KINDS }, { "pattern": "^app\\." }]))]
+    #[schemars(transform = with_kinds)]
     pub kind: Cow<'static, str>,
     /// The object of the action; absent for `follow`. For `comment` and `repost` it is the post, for `reply` the parent
     /// comment, for `quote` the post that quotes.
@@ -41,6 +41,12 @@ pub struct Notification {
     pub read: bool,
     /// Whether it was seen.
     pub seen: bool,
+}
+
+/// Adds the kinds of notifications to the schema of a member.
+pub(crate) fn with_kinds(schema: &mut Schema) {
+    schema.insert("pattern".to_owned(), format!("^({}|app\\..+)$", NOTIFICATION_KINDS.join("|")).into());
+    schema.insert("examples".to_owned(), serde_json::json!(["like"]));
 }
 
 /// What the application notifies of.

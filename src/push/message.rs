@@ -17,6 +17,9 @@ use crate::model::{
 use crate::settings::Secret;
 use crate::shares::SourceId;
 
+/// The longest address that a message has, in bytes.
+const MAX_URL: usize = 500;
+
 /// The address of a device, as the transports take it.
 ///
 /// # Errors
@@ -63,15 +66,17 @@ pub(super) fn alert(
         private: preferences.private,
     };
     let mut text = texts.render(&input);
-    if let Some(said) = notification.content.as_ref().filter(|_| !preferences.private) {
-        (text.title, text.body) = (said.title.clone(), said.body.clone());
+    if let Some(content) = notification.content.as_ref().filter(|_| !preferences.private) {
+        (text.title, text.body) = (content.title.clone(), content.body.clone());
     }
     // An alert about a post has the id of the post.
     let item = if notification.kind == POST_KIND { "post" } else { "notification" };
     let mut data = BTreeMap::from([(item.to_owned(), notification.id.to_string())]);
     if !preferences.private {
         data.insert("type".to_owned(), notification.kind.to_string());
-        if let Some(url) = notification.content.as_ref().and_then(|said| said.url.clone()) {
+        let url = notification.content.as_ref().and_then(|content| content.url.clone());
+        // Longer ones would take the place of the text.
+        if let Some(url) = url.filter(|url| url.len() <= MAX_URL) {
             data.insert("url".to_owned(), url);
         }
         // What an app marks when the message is opened. An alert about a post has none.

@@ -261,7 +261,8 @@ test("the preferences are saved, and read back", async () => {
   await ann.click("push-save");
   await ann.sees("push-saved", "Saved.");
   const shared = { mention: true, reply: true, comment: true, like: false, follow: true, post: true };
-  const kinds = { ...shared, request: true, accepted: false, repost: true, quote: false, "app.*": false, "app.x": false };
+  const ofApplication = { "app.*": false, "app.x": false };
+  const kinds = { ...shared, request: true, accepted: false, repost: true, quote: false, ...ofApplication };
   const quiet = { from: "23:15", to: "06:45", time_zone: "Asia/Shanghai" };
   const wanted = { kinds, private: true, quiet_hours: quiet, daily_cap: 12 };
   assert.deepEqual(await server.callAs("ann", "GET", "/push/preferences"), wanted);

@@ -84,7 +84,7 @@ async fn the_application_notifies_users_in_groups_by_key() {
     until("the outlet has them", async || {
         let answer = server.http("GET", "/api/events?consumer=app&limit=100", &[("x-api-key", API_KEY)], "").await;
         let text = answer.body.to_string();
-        text.contains(r#""kind":"app.deploy""#) && text.contains(r#""by":["bo"]"#) && !text.contains("mended")
+        text.contains(r#""kind":"app.deploy""#) && text.contains(r#""by":["bo"],"count":1"#) && !text.contains("mended")
     })
     .await;
     let export = server.done("ann", "GET", "/accounts/export", &Value::Null).await;
@@ -108,6 +108,10 @@ async fn nothing_reaches_who_does_not_want_it_from_a_user() {
     for user in ["eve", "from"] {
         has(&server, user, &["afterwards", "hello"]).await;
     }
+    // A group of two: what one of them says is hidden with them.
+    send(&server, &["eve"], "by dee", json!({ "key": "k", "from": "dee" })).await;
+    send(&server, &["eve"], "by from", json!({ "key": "k", "from": "from" })).await;
+    has(&server, "eve", &["by from", "afterwards", "hello"]).await;
     suspend(&server, "from", "suspended").await;
     // What was there is hidden.
     has(&server, "eve", &["afterwards"]).await;
@@ -115,7 +119,7 @@ async fn nothing_reaches_who_does_not_want_it_from_a_user() {
     send(&server, &["eve"], "from nobody", json!({})).await;
     has(&server, "eve", &["from nobody", "afterwards"]).await;
     unsuspend(&server, "from").await;
-    has(&server, "eve", &["from nobody", "afterwards", "hello"]).await;
+    has(&server, "eve", &["from nobody", "by from", "afterwards", "hello"]).await;
 }
 
 #[tokio::test]
@@ -207,6 +211,9 @@ async fn pushes_have_the_texts_and_users_choose_by_kind() {
         let answer = server.call("ann", "PUT", "/push/preferences", &json!({ "kinds": kinds })).await;
         assert_eq!(answer.status, 400, "{kinds}: {answer:?}");
     }
+    let many: Value = (0..101).map(|n| (format!("app.{n}"), json!(true))).collect::<serde_json::Map<_, _>>().into();
+    let answer = server.call("ann", "PUT", "/push/preferences", &json!({ "kinds": many })).await;
+    assert_eq!((answer.status.as_u16(), &answer.body["error"]["field"]), (422, &json!("kinds")), "{answer:?}");
     choose(json!({ "private": true })).await;
     let push = pushed("a secret", json!({ "url": "/secret" })).await.remove(0).to_string();
     assert!(!push.contains("secret") && !push.contains("the text"), "{push}");

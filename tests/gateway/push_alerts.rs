@@ -73,7 +73,9 @@ async fn not_pushed(change: impl AsyncFnOnce(&Server, u64)) {
     let post = server.post("bo", "never").await;
     change(&server, post).await;
     tokio::time::sleep(3 * GRACE).await;
-    assert_eq!(*receiver.received.lock(), [] as [Value; 0]);
+    // On a busy machine, the fan-out of the first post may have found the new alert.
+    let of_post = receiver.received.lock().iter().filter(|push| push["data"]["post"] == post.to_string()).count();
+    assert_eq!(of_post, 0, "{post}");
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use feedline::ledger::{BeginOutcome, IdempotentWrite, Ledger, LedgerError, WriteLease};
-use feedline::model::PostId;
+use feedline::ledger::{BeginOutcome, EventConsumer, IdempotentWrite, Ledger, LedgerError, WriteLease};
+use feedline::model::{DomainEvent, PostId, UserId};
 use futures::future::join_all;
 
 use crate::support::{NOW, backlog, conformance, id, post, publish, store, users};
@@ -17,6 +17,7 @@ conformance! {
     one_of_many_concurrent_callers_executes
     old_keys_are_removed_in_steps
     posts_are_created_once
+    events_are_appended_once
 }
 
 type Any = Arc<dyn Ledger>;
@@ -149,4 +150,19 @@ async fn posts_are_created_once(ledger: Any) {
     assert_eq!(ledger.profile(&id("ann"), None, 0).await.unwrap().unwrap().posts, 1);
     assert!(ledger.topic_posts("t", PostId::MAX, 9).await.unwrap().is_empty());
     assert!(matches!(store(&*ledger, post(1, "bo", &[])).await, Err(LedgerError::Failed(_))), "the author differs");
+}
+
+async fn events_are_appended_once(ledger: Any) {
+    let write = IdempotentWrite { user: UserId::backend(), ..write("ann", "k") };
+    assert_eq!(begin(&*ledger, &write, 7, 0).await, BeginOutcome::Fresh);
+    let event = DomainEvent::Followed { follower: id("ann"), followee: id("bo") };
+    let append = async || {
+        let key = (&write.user, &*write.key);
+        ledger.append_reserved(key, PostId(7), NOW, &event).await.expect("an answer");
+        ledger.pending_events(EventConsumer::Notifications, 9).await.expect("events").len()
+    };
+    assert_eq!(append().await, 1);
+    // Another attempt under way has the same id, and a later one finds that it was used.
+    assert_eq!(append().await, 1);
+    assert_eq!(begin(&*ledger, &write, 8, 10_000).await, BeginOutcome::Again(None));
 }

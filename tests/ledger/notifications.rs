@@ -31,7 +31,7 @@ conformance! {
     a_mention_is_never_repeated
     people_stay_with_their_last_comment
     groups_under_a_post_are_those_about_its_comments
-    groups_of_the_application_say_the_last_thing
+    groups_of_the_application_have_the_last_content
 }
 
 type Any = Arc<dyn Ledger>;
@@ -403,19 +403,11 @@ async fn one_call_stores_many_events_and_returns_each_group_once(ledger: Any) {
     assert_eq!(all(&*ledger).await.len(), 2);
 }
 
-/// What the application says of a key, in a request of this number.
-fn said(request: u64, key: &str, title: &str) -> AppNotification {
+/// A notification of the application with a key, in a request of this number.
+fn content(request: u64, key: &str, title: &str) -> AppNotification {
     let [kind, key, title] = ["app.build", key, title].map(str::to_owned);
-    AppNotification {
-        id: PostId(request),
-        kind,
-        key: Some(key),
-        title,
-        body: String::new(),
-        url: None,
-        data: None,
-        push: true,
-    }
+    let (id, body) = (PostId(request), String::new());
+    AppNotification { id, from: None, kind, key: Some(key), title, body, url: None, data: None, push: true }
 }
 
 fn of_application(event: i64, content: AppNotification) -> NotificationEvent {
@@ -423,38 +415,36 @@ fn of_application(event: i64, content: AppNotification) -> NotificationEvent {
     NotificationEvent { event, content: Some(Arc::new(content)), ..NotificationEvent::new(kind, &id("ann")) }
 }
 
-async fn groups_of_the_application_say_the_last_thing(ledger: Any) {
+async fn groups_of_the_application_have_the_last_content(ledger: Any) {
     begin(&*ledger).await;
-    let say = async |event: i64, content: AppNotification, at: u64| {
-        let events = [of_application(event, content)];
-        ledger.notify(&id("ann"), &events, NOW + at, WINDOW).await.expect("an answer")
+    let notify = async |events: &[NotificationEvent], at: u64| {
+        ledger.notify(&id("ann"), events, NOW + at, WINDOW).await.expect("an answer")
     };
     let titles = async || {
         let all = all(&*ledger).await;
         all.into_iter().map(|group| (group.id.0, group.content.expect("a content").title)).collect::<Vec<_>>()
     };
-    let first = say(1, said(11, "k", "one"), 0).await.remove(0);
-    let other = say(2, said(12, "l", "other"), 0).await.remove(0);
-    assert_eq!(first.content, Some(said(11, "k", "one")));
+    let one = of_application(1, content(11, "k", "one"));
+    let first = notify(&[one.clone()], 0).await.remove(0);
+    let other = notify(&[of_application(2, content(12, "l", "other"))], 0).await.remove(0);
+    assert_eq!(first.content, Some(content(11, "k", "one")));
     // Also after a mark, and after the window.
     mark(&*ledger, MarkUpTo::Everything, NotificationMark::Read).await;
-    let again = say(3, said(13, "k", "two"), 3 * WINDOW).await.remove(0);
+    let two = of_application(3, content(13, "k", "two"));
+    let again = notify(&[two.clone()], 3 * WINDOW).await.remove(0);
     assert_eq!((again.id, again.read, again.count), (first.id, false, 1));
-    assert_eq!(titles().await, [(first.id.0, "two".to_owned()), (other.id.0, "other".to_owned())]);
-    // The same event again changes nothing.
-    let position = again.position;
-    assert_eq!(say(3, said(13, "k", "two"), 3 * WINDOW).await.remove(0).position, position);
-    let groups = [AppGroup::of(&said(0, "k", "")), AppGroup::of(&said(0, "m", ""))].map(|group| (id("ann"), group));
-    let requests = ledger.app_requests(&groups).await.expect("an answer");
-    assert_eq!(requests, [(id("ann"), groups[0].1, PostId(13))]);
-    // What it says goes with the group.
+    let expected = [(first.id.0, "two".to_owned()), (other.id.0, "other".to_owned())];
+    assert_eq!(titles().await, expected);
+    // The same events again change nothing, and return their group.
+    let repeated = notify(&[one, two], 3 * WINDOW).await;
+    assert_eq!((repeated.len(), repeated[0].position), (1, again.position));
+    assert_eq!(titles().await, expected);
+    // The content goes with its group: a new one of the key has its own.
     let removed = ledger.remove_old_notifications(NOW + 2 * WINDOW, 9).await.expect("an answer");
     assert_eq!(removed.len(), 1, "{removed:?}");
-    let groups = [(id("ann"), AppGroup::of(&said(0, "l", "")))];
-    assert_eq!(ledger.app_requests(&groups).await.expect("an answer"), []);
-    let many =
-        (0..MAX_NOTIFICATION_GROUPS).map(|n| of_application(4 + n.cast_signed(), said(20 + n, &n.to_string(), "x")));
-    ledger.notify(&id("ann"), &many.collect::<Vec<_>>(), NOW + 3 * WINDOW, WINDOW).await.expect("an answer");
-    let groups = [(id("ann"), AppGroup::of(&said(0, "k", "")))];
-    assert_eq!(ledger.app_requests(&groups).await.expect("an answer"), [], "too many");
+    assert_eq!(titles().await, expected[..1]);
+    let many = 0..MAX_NOTIFICATION_GROUPS;
+    let many = many.map(|n| of_application(4 + n.cast_signed(), content(20 + n, &n.to_string(), "many")));
+    notify(&many.collect::<Vec<_>>(), 3 * WINDOW).await;
+    assert!(titles().await.iter().all(|(_, title)| title == "many"));
 }

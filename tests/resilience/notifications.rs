@@ -106,7 +106,11 @@ async fn mentions_notify_exactly_once_when_nodes_are_killed() {
 /// Notifies all fans on behalf of nobody. Returns whether it was answered.
 async fn send(server: &Server, n: usize) -> bool {
     let to: Vec<String> = (0..FANS).map(|fan| format!("fan-{fan}")).collect();
-    let body = json!({ "to": to, "kind": "app.test", "title": format!("title {n}"), "body": "" });
+    let mut body = json!({ "to": to, "kind": "app.test", "title": format!("title {n}"), "body": "" });
+    if n.is_multiple_of(2) {
+        body["key"] = format!("key {n}").into();
+        body["from"] = "fan-0".into();
+    }
     let key = format!("send {n}");
     let headers = [("x-api-key", API_KEY), ("idempotency-key", &*key), ("content-type", "application/json")];
     let answer = server.try_http("POST", "/api/v1/notifications", &headers, body.to_string()).await;
@@ -134,11 +138,11 @@ async fn all_titles_arrive(server: &Server, unanswered: Vec<usize>, many: usize)
 
 #[tokio::test]
 async fn the_application_notifies_exactly_once_when_a_process_is_killed() {
-    const MANY: usize = 60;
+    const REQUESTS: usize = 60;
     let mut server = Server::start().await;
     fans(&server).await;
     let mut unanswered = Vec::new();
-    for n in 0..MANY {
+    for n in 0..REQUESTS {
         if n % 15 == 14 {
             // It may be killed before, while or after it stores the request.
             let (answered, ()) = tokio::join!(send(&server, n), async {
@@ -152,16 +156,16 @@ async fn the_application_notifies_exactly_once_when_a_process_is_killed() {
             unanswered.push(n);
         }
     }
-    all_titles_arrive(&server, unanswered, MANY).await;
+    all_titles_arrive(&server, unanswered, REQUESTS).await;
 }
 
 #[tokio::test]
 async fn the_application_notifies_exactly_once_when_nodes_are_killed() {
-    const MANY: usize = 60;
+    const REQUESTS: usize = 60;
     let mut cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &[]).await;
     fans(&cluster.nodes[0]).await;
     let mut unanswered = Vec::new();
-    for n in 0..MANY {
+    for n in 0..REQUESTS {
         if !send(&cluster.nodes[n % 2], n).await {
             unanswered.push(n);
         }
@@ -171,7 +175,7 @@ async fn the_application_notifies_exactly_once_when_nodes_are_killed() {
             cluster.nodes[node].start_again().await;
         }
     }
-    all_titles_arrive(&cluster.nodes[1], unanswered, MANY).await;
+    all_titles_arrive(&cluster.nodes[1], unanswered, REQUESTS).await;
 }
 
 /// The author is notified of all likes that were in the ledger when the process was killed.

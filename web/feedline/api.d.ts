@@ -664,7 +664,7 @@ export interface paths {
         /** Lists the caller's notifications in groups, latest first. */
         get: operations["notifications.list"];
         put?: never;
-        /** Notifies users of what the application says, beside what the feed notifies of. */
+        /** Sends a notification of the application to users. */
         post: operations["notifications.send"];
         delete?: never;
         options?: never;
@@ -2792,7 +2792,8 @@ export interface components {
             };
             id: components["schemas"]["NotificationId"];
             key?: string;
-            kind: string | ("like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote") | unknown;
+            /** @example like */
+            kind: string;
             object?: components["schemas"]["NotificationSubject"];
             people: components["schemas"]["Person"][];
             position: components["schemas"]["NotificationPosition"];
@@ -3023,7 +3024,8 @@ export interface components {
             /** Format: int64 */
             count: number;
             id: components["schemas"]["NotificationId"];
-            kind: string | ("like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote") | unknown;
+            /** @example like */
+            kind: string;
             object?: components["schemas"]["OutletObject"];
             /** Format: int64 */
             updated_at: number;
@@ -7315,7 +7317,7 @@ export interface operations {
             408: components["responses"]["Timeout"];
             409: components["responses"]["InProgress"];
             413: components["responses"]["TooLarge"];
-            422: components["responses"]["IdempotencyConflict"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

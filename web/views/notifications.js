@@ -221,8 +221,8 @@ function row(app, item) {
   const others = count - 1;
   const second = people[1] && h("strong", {}, bidi(people[1].name));
   const what = () => t(`notified.${kind}${object?.type === "comment" && kind === "like" ? ".comment" : ""}`);
-  // What the application says has a title.
-  const said = item.title === undefined ? what() : h("strong", {}, bidi(item.title));
+  // The application's own notifications have a title.
+  const words = item.title === undefined ? what() : h("strong", {}, bidi(item.title));
   const who =
     count === 2 && second
       ? tmNodes("notified.two", { name, second })
@@ -237,7 +237,7 @@ function row(app, item) {
       "div",
       {},
       faces,
-      h("p", { class: "sum" }, h("span", {}, ...who, " ", said), h("span", { class: "meta" }, timeElement(at))),
+      h("p", { class: "sum" }, h("span", {}, ...who, " ", words), h("span", { class: "meta" }, timeElement(at))),
       h("p", { class: "excerpt", dir: "auto", hidden: true, data: { testid: "excerpt" } }),
     ),
   );
@@ -249,7 +249,7 @@ function row(app, item) {
   return element;
 }
 
-/** Where a notification leads to: what the application says leads where it wants, or stays here. */
+/** The link of a notification. One of the application without an address stays on the page. */
 function linkOf(app, item) {
   if (item.title === undefined) return { href: hrefOf(app, item) };
   if (!/^(https?:\/\/|\/(?!\/))/i.test(item.url ?? "")) return { href: paths.notifications() };

@@ -146,7 +146,7 @@ impl Operation {
     pub fn takes_key(&self) -> bool {
         match self.effect {
             Effect::Create(_) => true,
-            // What else backends do for themselves sets a state: a repeat changes nothing.
+            // Other writes of backends set a state: a repeat changes nothing.
             Effect::Write(_) | Effect::QueuedWrite(_) => self.access != Access::Backend,
             _ => false,
         }

@@ -348,7 +348,7 @@ pub(super) fn rows() -> Vec<Operation> {
         "notifications.mark_read" Put "/notifications/read" 200 User Write(Writes)
             => notifications.mark_read(notifications::MarkRead) -> notifications::UnreadCounts;
 
-        /// Notifies users of what the application says, beside what the feed notifies of.
+        /// Sends a notification of the application to users.
         "notifications.send"      Post "/notifications"     202 Backend Create(Writes)
             => notifications.send(notifications::AppNotificationDraft) -> notifications::AppNotified, NOT_FOUND,
                LIMIT_EXCEEDED;
@@ -377,7 +377,7 @@ pub(super) fn rows() -> Vec<Operation> {
 
         /// Replaces the pushes that the caller wants. Omitted members get their defaults.
         "push.set_preferences" Put    "/push/preferences" 200 User Write(Writes)
-            => devices.set_preferences(PushPreferences) -> PushPreferences;
+            => devices.set_preferences(PushPreferences) -> PushPreferences, LIMIT_EXCEEDED;
 
         // Likes.
 

@@ -44,13 +44,13 @@ struct PubSubRequest {
 }
 
 /// Why there is no connection; `None`: there is one.
-type Trouble = Arc<parking_lot::Mutex<Option<BrokerError>>>;
+type ConnectionFailure = Arc<parking_lot::Mutex<Option<BrokerError>>>;
 
 /// The handle to the task.
 pub(super) struct PubSub {
     requests: mpsc::Sender<PubSubRequest>,
     timeout: Duration,
-    trouble: Trouble,
+    failure: ConnectionFailure,
     subscriptions: Arc<SubscribedChannels>,
     node: Arc<str>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -85,14 +85,14 @@ impl PubSub {
             redirector,
             connection: ConnectionName::default(),
         };
-        let trouble = Trouble::default();
+        let failure = ConnectionFailure::default();
         let mut task = PubSubTask {
             endpoint,
             commands,
             router,
             probe_every,
             requests,
-            trouble: Arc::clone(&trouble),
+            failure: Arc::clone(&failure),
             connection: None,
             number: 1,
         };
@@ -101,12 +101,12 @@ impl PubSub {
         task.connection = Some(connection);
         let task = Arc::new(Mutex::new(task));
         let task = supervise_while_held("redis_pubsub", task, |task| async move { task.lock().await.run().await });
-        Ok(Self { requests: sender, timeout, trouble, subscriptions, node, _tasks: [task, redirecting] })
+        Ok(Self { requests: sender, timeout, failure, subscriptions, node, _tasks: [task, redirecting] })
     }
 
     /// Fails while there is no connection, with the reason.
     pub(super) fn check(&self) -> Result<()> {
-        self.trouble.lock().clone().map_or(Ok(()), Err)
+        self.failure.lock().clone().map_or(Ok(()), Err)
     }
 
     /// The name of this node.
@@ -168,7 +168,7 @@ struct PubSubTask {
     router: MessageRouter,
     probe_every: Duration,
     requests: mpsc::Receiver<PubSubRequest>,
-    trouble: Trouble,
+    failure: ConnectionFailure,
     /// The connection before it is served. A restarted task opens another one.
     connection: Option<PubSubConnection>,
     /// The number of the latest connection.
@@ -179,15 +179,15 @@ impl PubSubTask {
     async fn run(&mut self) {
         loop {
             if let Some(mut connection) = self.connection.take() {
-                let trouble = Arc::clone(&self.trouble);
-                let _lost = OnPanic(|| *trouble.lock() = Some(not_connected()));
+                let failure = Arc::clone(&self.failure);
+                let _lost = OnPanic(|| *failure.lock() = Some(not_connected()));
                 self.serve(&mut connection).await;
                 // Nothing may arrive by the old connection while the new one subscribes.
                 drop(connection);
-                *self.trouble.lock() = Some(not_connected());
+                *self.failure.lock() = Some(not_connected());
             }
             self.connection = Some(self.reconnect().await);
-            *self.trouble.lock() = None;
+            *self.failure.lock() = None;
             tracing::debug!("connected the pub/sub of redis again");
             if let Some(listener) = self.router.listener.get() {
                 listener.resync();
@@ -309,7 +309,7 @@ impl PubSubTask {
     fn reject(&mut self, batch: &mut Vec<PubSubRequest>) {
         for request in batch.drain(..) {
             let answer = match request.change {
-                SubscriptionChange::Subscribe => self.trouble.lock().clone().map_or_else(|| Err(not_connected()), Err),
+                SubscriptionChange::Subscribe => self.failure.lock().clone().map_or_else(|| Err(not_connected()), Err),
                 SubscriptionChange::Unsubscribe => {
                     self.router.subscriptions.remove(&request.channel);
                     Ok(())
@@ -347,7 +347,7 @@ impl PubSubTask {
                 Ok(connection) => return connection,
                 Err(error) => {
                     tracing::debug!(%error, "cannot connect to redis pub/sub");
-                    *self.trouble.lock() = Some(error);
+                    *self.failure.lock() = Some(error);
                 }
             }
         }

@@ -34,7 +34,7 @@ pub(super) enum PeerChange {
 
 /// A node is lost at this comparison without a lease: after an outage of the ledger, leases have ended that are renewed
 /// a moment later.
-const MISSED: u32 = 2;
+const MAX_MISSED: u32 = 2;
 
 impl Peers {
     /// Takes note of the rows of the other nodes. Returns what has changed.
@@ -52,14 +52,14 @@ impl Peers {
                 // It was lost before this node has started.
                 (None, false) => continue,
                 (Some(peer), true) => {
-                    if peer.missed >= MISSED {
+                    if peer.missed >= MAX_MISSED {
                         changes.push(PeerChange::Returned(name.clone()));
                     }
                     0
                 }
                 (Some(peer), false) => {
                     let missed = peer.missed.saturating_add(1);
-                    if missed == MISSED {
+                    if missed == MAX_MISSED {
                         changes.push(PeerChange::Lost(name.clone()));
                     }
                     missed
@@ -68,7 +68,7 @@ impl Peers {
             self.known.insert(row.id.clone(), Peer { name, missed });
         }
         // Rows of lost nodes are removed later, by others.
-        let left = before.into_values().filter(|peer| peer.missed < MISSED);
+        let left = before.into_values().filter(|peer| peer.missed < MAX_MISSED);
         changes.extend(left.map(|peer| PeerChange::Left(peer.name)));
         self.is_filled = true;
         changes

@@ -1,7 +1,7 @@
 //! Notifications of the application's own: its backend sends them to users, beside those that the feed makes.
 //!
-//! A request is an event of the queue before it is answered, and so is lost or doubled by no crash: the number of the
-//! request, which an idempotency key keeps, is stored with what a group says, and a repeat of it is omitted.
+//! A request is an event of the queue before it is answered, so that no crash loses it. With an idempotency key, the
+//! event and the reservation of its key change in one transaction, so that no repeat appends it again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(crate) struct AppNotificationDraft {
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     key: Option<String>,
-    /// The user on whose behalf. Who has blocked, hidden or muted this user gets nothing.
+    /// The user on whose behalf. Users who blocked, muted or hid from this user get nothing.
     #[serde(default)]
     from: Option<UserId>,
     /// The title, also of the push; 100 characters at most.
@@ -60,7 +60,7 @@ pub(crate) struct AppNotificationDraft {
     /// Where it leads to: an address with http or https, or a path.
     #[serde(default)]
     url: Option<String>,
-    /// What the application's clients are to know beside it, 4 KiB of JSON at most.
+    /// Data for the application's clients, 4 KiB of JSON at most.
     #[serde(default)]
     data: Option<Map<String, Value>>,
     /// Whether devices get a push.
@@ -72,10 +72,10 @@ fn is_pushed() -> bool {
     true
 }
 
-/// What became of a request.
+/// The recipients of a request.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct AppNotified {
-    /// The number of recipients that exist. Those who blocked, hid or muted `from` are among them.
+    /// The number of recipients that exist, including those who blocked, muted or hid from `from`.
     accepted: usize,
     /// The recipients that do not exist.
     unknown: Vec<UserId>,
@@ -88,7 +88,7 @@ impl AppNotificationDraft {
         let mut seen = HashSet::new();
         let to: Vec<UserId> = self.to.iter().filter(|user| seen.insert(*user)).cloned().collect();
         if to.is_empty() {
-            return Err(FeedError::invalid("to", "there is no recipient"));
+            return Err(FeedError::invalid("to", "at least one recipient is required"));
         }
         if self.to.len() > MAX_RECIPIENTS {
             return Err(over("to", "recipients", MAX_RECIPIENTS));
@@ -133,7 +133,7 @@ impl AppNotificationDraft {
 }
 
 impl Notifications {
-    /// Notifies users of what the application says. It is durable before the answer.
+    /// Notifies users on behalf of the application. The request is durable before the answer.
     pub(crate) async fn send(&self, call: Call, draft: AppNotificationDraft) -> Result<AppNotified> {
         let to = draft.checked()?;
         let ledger = &self.base.ledger;
@@ -147,35 +147,40 @@ impl Notifications {
         let accepted = to.len();
         if accepted > 0 {
             let now = now();
-            let id = call.reserved.map_or_else(|| self.base.ids.next(now), Ok)?;
             let AppNotificationDraft { kind, key, from, title, body, url, data, push, .. } = draft;
-            let notification = Box::new(AppNotification { id, kind, key, title, body, url, data, push });
-            ledger.append_events(&[(now, DomainEvent::AppNotified { to, from, notification })]).await?;
+            let event = |id| {
+                let notification = AppNotification { id, from, kind, key, title, body, url, data, push };
+                DomainEvent::AppNotified { to, notification: Box::new(notification) }
+            };
+            match (&call.key, call.reserved) {
+                (Some((owner, key)), Some(id)) => ledger.append_reserved((owner, key), id, now, &event(id)).await?,
+                // An earlier attempt appended it.
+                (Some(_), None) => {}
+                (None, _) => ledger.append_events(&[(now, event(self.base.ids.next(now)?))]).await?,
+            }
             self.base.events.wake(EventConsumer::Notifications);
         }
         Ok(AppNotified { accepted, unknown })
     }
 
-    /// The notifications of a request. Without a user on whose behalf, each is by its recipient. Recipients who hide
-    /// from that user get none; what else keeps it from them, and what they see later, is checked as for all
-    /// notifications.
-    pub(super) async fn of_application(
+    /// The pending notifications of a request. Without a user on whose behalf, each is by its recipient. Recipients who
+    /// hide from that user get none; other restrictions are checked as for all notifications.
+    pub(super) async fn address(
         &self,
         to: &[UserId],
-        from: Option<&UserId>,
         notification: &AppNotification,
     ) -> Result<Vec<PendingNotification>> {
         let kind = NotificationKind::App(AppGroup::of(notification));
         let content = Arc::new(notification.clone());
         let mut to: Vec<&UserId> = to.iter().collect();
-        if let Some(from) = from {
+        if let Some(from) = &notification.from {
             let all: HashSet<UserId> = to.iter().copied().cloned().collect();
             let open = self.base.visibility.visible_users(Some(from), ViewContext::Direct, all).await?;
             to.retain(|user| open.contains(*user));
         }
         let pending = |to: &UserId| {
-            let content = Some(Arc::clone(&content));
-            PendingNotification { content, ..PendingNotification::new(to, kind, from.unwrap_or(to)) }
+            let by = content.from.as_ref().unwrap_or(to);
+            PendingNotification { content: Some(Arc::clone(&content)), ..PendingNotification::new(to, kind, by) }
         };
         Ok(to.into_iter().map(pending).collect())
     }

@@ -125,9 +125,8 @@ impl EventWorker {
                 DomainEvent::FollowAccepted { follower, followee } => {
                     notifications.push(PendingNotification::new(follower, NotificationKind::Accepted, followee));
                 }
-                DomainEvent::AppNotified { to, from, notification } => {
-                    let of_application = self.notifications.of_application(to, from.as_ref(), notification);
-                    notifications.extend(of_application.await?);
+                DomainEvent::AppNotified { to, notification } => {
+                    notifications.extend(self.notifications.address(to, notification).await?);
                 }
                 // Likes are expanded above, reverts published below. The next ones end notifications, the others
                 // concern the outlet alone.

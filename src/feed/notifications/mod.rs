@@ -35,7 +35,7 @@ use crate::broker::Append;
 use crate::feed::base::Base;
 use crate::ledger::{MarkUpTo, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
 use crate::model::{
-    AppGroup, AppNotification, Channel, CommentId, Entry, Event, Notification, NotificationId, NotificationKind,
+    AppNotification, Channel, CommentId, Entry, Event, Notification, NotificationId, NotificationKind,
     NotificationPosition, PostId, UserId,
 };
 
@@ -158,8 +158,8 @@ impl Notifications {
     }
 
     /// Records and pushes a batch: the notifications of one user in order, several users concurrently. Users are not
-    /// notified of their own actions, of objects that they may not see, or of users that they have muted. What the
-    /// application notifies of without a user is by the recipient.
+    /// notified of their own actions, of objects that they may not see, or of users that they have muted. The
+    /// application's own notifications are by their recipient.
     ///
     /// # Errors
     /// The last error of a part that could not be recorded. The other parts are recorded.
@@ -168,7 +168,6 @@ impl Notifications {
         let is_for_them =
             |notification: &PendingNotification| notification.content.is_some() || notification.to != notification.by;
         let others = batch.into_iter().filter(is_for_them).collect();
-        let others = self.without_known_requests(others).await?;
         for notification in self.without_muted_conversations(others).await? {
             by_user.entry(notification.to.clone()).or_default().push(notification);
         }
@@ -205,23 +204,6 @@ impl Notifications {
                 return failed.map_or(Ok(()), Err);
             }
         }
-    }
-
-    /// Omits what users were notified of before, by a request that was repeated.
-    async fn without_known_requests(&self, mut batch: Vec<PendingNotification>) -> Result<Vec<PendingNotification>> {
-        let request = |pending: &PendingNotification| match (pending.kind, &pending.content) {
-            (NotificationKind::App(group), Some(content)) => Some(((pending.to.clone(), group), content.id)),
-            _ => None,
-        };
-        let groups: Vec<(UserId, AppGroup)> = batch.iter().filter_map(request).map(|(group, _)| group).collect();
-        if groups.is_empty() {
-            return Ok(batch);
-        }
-        let known = self.base.ledger.app_requests(&groups).await?;
-        let known: HashMap<(UserId, AppGroup), PostId> =
-            known.into_iter().map(|(user, group, request)| ((user, group), request)).collect();
-        batch.retain(|pending| request(pending).is_none_or(|(group, id)| known.get(&group) != Some(&id)));
-        Ok(batch)
     }
 
     /// Omits notifications of what happened under posts that their recipient muted. One call for the batch.

@@ -12,8 +12,8 @@ use crate::feed::error::Result;
 use crate::feed::event_queue::PendingEvent;
 use crate::ledger::{Ledger, NewOutletEntry, NotificationGroup};
 use crate::model::{
-    CommentId, ContentId, DomainEvent, EventOwner, Millis, NOTIFICATION_KINDS, NotificationId, PostId, ReportId,
-    ReportReason, ReportTarget, Standing, UserId,
+    CommentId, ContentId, DomainEvent, EventOwner, Millis, NotificationId, PostId, ReportId, ReportReason,
+    ReportTarget, Standing, UserId, with_kinds,
 };
 
 /// The users whose notifications are read concurrently.
@@ -193,13 +193,13 @@ pub(crate) struct OutletNotification<'a> {
     /// Its id; it stays while more people do the same.
     pub(super) id: NotificationId,
     /// The kind of action; `app.` and a name for what the application notified of.
-    #[schemars(extend("anyOf" = [{ "enum": NOTIFICATION_KINDS }, { "pattern": "^app\\." }]))]
+    #[schemars(transform = with_kinds)]
     pub(super) kind: Cow<'a, str>,
     /// The object of the action; absent for `follow`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) object: Option<OutletObject>,
     /// The users that caused it, the newest first, at most 16.
-    pub(super) by: &'a [UserId],
+    pub(super) by: Vec<&'a UserId>,
     /// The number of all users that caused it.
     pub(super) count: u64,
     /// When the last action happened, in Unix milliseconds.
@@ -344,14 +344,14 @@ fn present_state<'a>(to: &UserId, group: &'a NotificationGroup) -> OutletNotific
         ContentId::Post(post) => OutletObject { kind: "post", id: post.0 },
         ContentId::Comment(comment) => OutletObject { kind: "comment", id: comment.0 },
     });
-    // What the application notifies of itself is by its recipient.
-    let is_by_itself = group.people.first() == Some(to);
+    // The application's own notifications are by their recipient.
+    let by: Vec<&UserId> = group.people.iter().filter(|person| *person != to).collect();
     OutletNotification {
         id: group.id,
         kind: group.content.as_ref().map_or(Cow::Borrowed(group.kind.name()), |content| Cow::Borrowed(&content.kind)),
         object,
-        by: if is_by_itself { &[] } else { &group.people },
-        count: if is_by_itself { 0 } else { group.count },
+        count: group.count.saturating_sub((group.people.len() - by.len()) as u64),
+        by,
         updated_at: group.updated_at,
     }
 }

@@ -17,8 +17,8 @@ use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
 use crate::ledger::{Ledger, NotificationGroup};
 use crate::model::{
-    AppContent, Comment, CommentId, ContentId, Event, Millis, Notification, NotificationId, NotificationKind,
-    NotificationSubject, Person, PostId, UserId,
+    AppContent, AppNotification, Comment, CommentId, ContentId, Event, Millis, Notification, NotificationId,
+    NotificationKind, NotificationSubject, Person, PostId, UserId,
 };
 
 /// The maximal number of users of a group that are shown.
@@ -141,8 +141,9 @@ impl NotificationRenderer {
                 let is_visible = |id: &&CommentId| subjects.subjects.contains_key(&ContentId::Comment(**id));
                 group.comments.get(person).map(|comments| comments.iter().find(is_visible).copied())
             };
-            if matches!(group.kind, NotificationKind::App(_)) && group.content.is_none() {
-                // It is being stored.
+            // What a hidden user's notification says is hidden with the user.
+            let says = |content: &AppNotification| content.from.as_ref().is_none_or(|from| people.contains(from));
+            if matches!(group.kind, NotificationKind::App(_)) && !group.content.as_ref().is_some_and(says) {
                 return None;
             }
             let all = group.people.len();

@@ -115,6 +115,8 @@ mod tests {
     const SCHEMAS: &[&str] = &[
         "AcceptedLike",
         "ApnsEnvironment",
+        "AppNotificationDraft",
+        "AppNotified",
         "ApplicationInfo",
         "AuthorGoneEvent",
         "BatchCommand",

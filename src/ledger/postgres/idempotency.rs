@@ -5,8 +5,10 @@ use bytes::Bytes;
 
 use super::PostgresLedger;
 use super::columns::{at, count, integer, natural, one, plain};
+use super::events::NewEvent;
+use super::statements::Parameters;
 use crate::ledger::{BeginOutcome, IdempotencyStore, IdempotentWrite, Result, WriteLease};
-use crate::model::{Millis, PostId, UserId};
+use crate::model::{DomainEvent, Millis, PostId, UserId};
 
 const BEGIN: &str = "SELECT outcome, old_id, old_answer FROM feedline_begin_write($1, $2, $3, $4, $5, $6, $7, $8)";
 
@@ -15,6 +17,12 @@ const RECALL: &str = "\
     WHERE owner = $1 AND key = $2 AND operation = $3 AND input = $4 AND begun_at >= $5 AND answer IS NOT NULL";
 
 const FINISH: &str = "UPDATE idempotency SET answer = $3 WHERE owner = $1 AND key = $2 AND answer IS NULL";
+
+const APPEND: &str = "\
+    WITH taken AS (
+        UPDATE idempotency SET reserved = NULL WHERE owner = $1 AND key = $2 AND reserved = $3 RETURNING 1
+    )
+    INSERT INTO events (at, event, pending) SELECT $4::bigint, $5::text, $6::int FROM taken";
 
 const MOVE: &str = "UPDATE idempotency SET until = $4 WHERE owner = $1 AND key = $2 AND until = $3";
 
@@ -35,8 +43,7 @@ impl IdempotencyStore for PostgresLedger {
         let until = integer(turn.until);
         let since = integer(turn.since);
         let reserved = reserved.map(|id| integer(id.0));
-        let parameters: super::statements::Parameters<'_> =
-            &[&user, &key, &write.operation, &input, &reserved, &now, &until, &since];
+        let parameters: Parameters<'_> = &[&user, &key, &write.operation, &input, &reserved, &now, &until, &since];
         let rows = self.pool.write(BEGIN, parameters).await?;
         let row = one(&rows)?;
         Ok(match at(row, 0)? {
@@ -46,6 +53,19 @@ impl IdempotencyStore for PostgresLedger {
             "again" => BeginOutcome::Again(at::<Option<i64>>(row, 1)?.map(|id| PostId(natural(id)))),
             _ => BeginOutcome::Reused,
         })
+    }
+
+    async fn append_reserved(
+        &self,
+        (user, key): (&UserId, &str),
+        reserved: PostId,
+        at: Millis,
+        event: &DomainEvent,
+    ) -> Result<()> {
+        let event = NewEvent::new(Some(event), self.outlet)?;
+        let (user, key, reserved, at) = (user.as_str(), plain(key), integer(reserved.0), integer(at));
+        let parameters: Parameters<'_> = &[&user, &key, &reserved, &at, &event.text, &event.pending];
+        self.pool.write(APPEND, parameters).await.map(drop)
     }
 
     async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>> {

@@ -16,8 +16,8 @@ use crate::ledger::{
     NotificationMark, NotificationStore, PushPlan, RemovedNotification, Result, UserNotifications,
 };
 use crate::model::{
-    AppGroup, AppNotification, CommentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition,
-    PostId, UserId,
+    AppNotification, CommentId, DomainEvent, Millis, NotificationId, NotificationKind, NotificationPosition, PostId,
+    UserId,
 };
 
 /// The number of people that one call removes from dropped groups.
@@ -30,31 +30,18 @@ const CLEARED_OF_OLD: i64 = 50;
 const MAX_CONCURRENT_USERS: usize = 4;
 
 /// Stores events, queues pushes at `$13` (NULL: none), and writes an event for the outlet for each changed group: `$15`
-/// is the beginning of its JSON, `$16` its consumers (0: none). Returns the changed groups, in the order of their
-/// changes.
+/// is the beginning of its JSON, `$16` its consumers (0: none). `$17` has the contents of the application's events, and
+/// NULL for others. Returns the changed groups, in the order of their changes.
 const NOTIFY: &str = "\
     WITH answer AS MATERIALIZED (
-        SELECT changed, place FROM feedline_notify_and_push(
-            $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) WITH ORDINALITY AS made (changed, place)
+        SELECT changed, place FROM feedline_notify_with_contents(
+            $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $17
+        ) WITH ORDINALITY AS made (changed, place)
     ), reported AS (
         INSERT INTO events (at, event, pending)
         SELECT $8::bigint, $15::text || changed || '}}', $16::int FROM answer WHERE $16::int <> 0 ORDER BY place
     )
     SELECT changed FROM answer ORDER BY place";
-
-/// Stores what groups of the application say, the last ones.
-const SET_CONTENTS: &str = "\
-    INSERT INTO app_notifications (owner, object, request, content)
-    SELECT DISTINCT ON (object) $1, object, request, content
-    FROM unnest($2::text[], $3::bigint[], $4::text[]) WITH ORDINALITY AS t (object, request, content, place)
-    ORDER BY object, place DESC
-    ON CONFLICT (owner, object) DO UPDATE SET request = excluded.request, content = excluded.content";
-
-const REQUESTS: &str = "\
-    SELECT place, request FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS wanted (owner, object, place)
-    CROSS JOIN LATERAL (
-        SELECT request FROM app_notifications a WHERE a.owner = wanted.owner AND a.object = wanted.object OFFSET 0
-    ) found";
 
 /// Also looks at groups that are gone and were queued for devices.
 const NEWEST: &str = "\
@@ -169,20 +156,6 @@ impl NotificationStore for PostgresLedger {
         rows.iter().map(removed).collect()
     }
 
-    async fn app_requests(&self, groups: &[(UserId, AppGroup)]) -> Result<Vec<(UserId, AppGroup, PostId)>> {
-        let owners: Vec<&str> = groups.iter().map(|(user, _)| user.as_str()).collect();
-        let objects: Vec<String> = groups.iter().map(|(_, group)| group.to_text()).collect();
-        let rows = self.pool.read(REQUESTS, &[&owners, &objects]).await?;
-        let mut found = Vec::new();
-        for row in &rows {
-            let place = usize::try_from(at::<i64>(row, 0)?).unwrap_or_default();
-            if let Some((user, group)) = place.checked_sub(1).and_then(|place| groups.get(place)) {
-                found.push((user.clone(), *group, PostId(natural_at(row, 1)?)));
-            }
-        }
-        Ok(found)
-    }
-
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {
         let rows = self.pool.read(UNDER, &[&integer(post.0), &count(limit)]).await?;
         Ok(readable("notifications", &rows, |row| Ok((id_at(row, 0)?, NotificationId(natural_at(row, 1)?)))))
@@ -239,9 +212,8 @@ impl NotificationStore for PostgresLedger {
 }
 
 impl PostgresLedger {
-    /// Writing the events and reading the changed groups are two round trips, three with events of the application. A
-    /// group that changes again in between is returned in its latest state. A process that dies in between repeats all
-    /// of it.
+    /// Writing the events and reading the changed groups are two round trips. A group that changes again in between is
+    /// returned in its latest state.
     async fn notify_user(
         &self,
         to: &UserId,
@@ -258,7 +230,9 @@ impl PostgresLedger {
         let people: Vec<&str> = events.iter().map(|event| event.by.as_str()).collect();
         let again: Vec<bool> = events.iter().map(|event| event.kind.is_new_each_time()).collect();
         let comments: Vec<i64> = events.iter().map(|event| event.comment.map_or(0, |id| integer(id.0))).collect();
-        let contents: Vec<_> = events.iter().filter_map(|event| Some((event.kind, event.content.as_ref()?))).collect();
+        let content =
+            |event: &NotificationEvent| event.content.as_ref().map(|content| json_text(&**content)).transpose();
+        let contents = events.iter().map(content).collect::<Result<Vec<_>>>()?;
         let events: Vec<i64> = events.iter().map(|event| event.event).collect();
         let at_time = integer(now);
         let recent = integer(window);
@@ -286,17 +260,12 @@ impl PostgresLedger {
             &digest,
             &event,
             &pending,
+            &contents,
         ];
         let rows = self.pool.write(NOTIFY, parameters).await?;
         let changed = rows.iter().map(|row| at::<i64>(row, 0)).collect::<Result<Vec<_>>>()?;
         if changed.is_empty() {
             return Ok(Vec::new());
-        }
-        if !contents.is_empty() {
-            let objects: Vec<String> = contents.iter().map(|(kind, _)| kind.object_text()).collect();
-            let requests: Vec<i64> = contents.iter().map(|(_, content)| integer(content.id.0)).collect();
-            let contents = contents.iter().map(|(_, content)| json_text(&***content)).collect::<Result<Vec<_>>>()?;
-            self.pool.write(SET_CONTENTS, &[&user, &objects, &requests, &contents]).await?;
         }
         let mut groups = self.groups(THESE, &[&to.as_str(), &count(MAX_GROUP_PEOPLE), &changed]).await?;
         groups.reverse();

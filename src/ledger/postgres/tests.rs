@@ -82,9 +82,9 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (favourites::LIST, "'u', 'post', 9, 9", 1),
         (favourites::AMONG, "'u', 'post', '{a,b}'", 1),
         (favourites::HOLDERS, "'post', 'a', 9, 9", 1),
-        // The groups and their people; the unread ones begin with the first place, found before.
-        (notifications::LIST, "'u', 9, 9, 9", 2),
-        (notifications::UNREAD, "'u', 9, 9", 3),
+        // The groups, their people and contents; the unread ones begin with the first place, found before.
+        (notifications::LIST, "'u', 9, 9, 9", 3),
+        (notifications::UNREAD, "'u', 9, 9", 4),
     ];
     for (sql, arguments, tables) in lists {
         let Cost { plan, .. } = cost(&ledger, sql, arguments).await;

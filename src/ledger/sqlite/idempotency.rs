@@ -4,15 +4,36 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{SqliteLedger, count, integer, natural};
+use super::{SqliteLedger, count, events, integer, natural};
 use crate::ledger::{BeginOutcome, IdempotencyStore, IdempotentWrite, Result, WriteLease};
-use crate::model::{Millis, PostId, UserId};
+use crate::model::{DomainEvent, Millis, PostId, UserId};
 
 #[async_trait]
 impl IdempotencyStore for SqliteLedger {
     async fn begin(&self, write: &IdempotentWrite, reserved: Option<PostId>, turn: WriteLease) -> Result<BeginOutcome> {
         let write = write.clone();
         self.write(move |db| begin(db, &write, reserved, turn)).await
+    }
+
+    async fn append_reserved(
+        &self,
+        (user, key): (&UserId, &str),
+        reserved: PostId,
+        at: Millis,
+        event: &DomainEvent,
+    ) -> Result<()> {
+        let user = user.clone();
+        let key = key.to_owned();
+        let event = event.clone();
+        let outlet = self.outlet;
+        self.write(move |db| {
+            let sql = "UPDATE idempotency SET reserved = NULL WHERE user = ?1 AND key = ?2 AND reserved = ?3";
+            match db.prepare_cached(sql)?.execute(params![user.as_str(), key, integer(reserved.0)])? {
+                0 => Ok(()),
+                _ => events::append(db, Some(&event), at, outlet),
+            }
+        })
+        .await
     }
 
     async fn recall(&self, write: &IdempotentWrite, since: Millis) -> Result<Option<Bytes>> {

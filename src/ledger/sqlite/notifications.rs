@@ -69,22 +69,6 @@ impl NotificationStore for SqliteLedger {
         self.write(move |db| removal::remove_old(db, before, limit)).await
     }
 
-    async fn app_requests(&self, groups: &[(UserId, AppGroup)]) -> Result<Vec<(UserId, AppGroup, PostId)>> {
-        let groups = groups.to_vec();
-        self.read(move |db| {
-            let sql = "SELECT request FROM app_notifications WHERE user = ?1 AND object = ?2";
-            let mut statement = db.prepare_cached(sql)?;
-            let mut found = Vec::new();
-            for (user, group) in groups {
-                let wanted = params![user.as_str(), group.to_text()];
-                let request: Option<i64> = statement.query_row(wanted, |row| row.get(0)).optional()?;
-                found.extend(request.map(|request| (user, group, PostId(natural(request)))));
-            }
-            Ok(found)
-        })
-        .await
-    }
-
     async fn notifications_under(&self, post: PostId, limit: usize) -> Result<Vec<(UserId, NotificationId)>> {
         self.read_heavy(move |db| {
             let mut statement = db.prepare_cached(UNDER)?;
@@ -378,16 +362,18 @@ fn with_people(
 
 fn content(db: &Connection, user: &UserId, app: AppGroup) -> rusqlite::Result<Option<AppNotification>> {
     let sql = "SELECT content FROM app_notifications WHERE user = ?1 AND object = ?2";
-    let found = db.prepare_cached(sql)?.query_row(params![user.as_str(), app.to_text()], |row| json_at(row, 0));
-    found.optional()
+    let mut statement = db.prepare_cached(sql)?;
+    let found =
+        readable("app_notifications", statement.query(params![user.as_str(), app.to_text()])?, |row| json_at(row, 0))?;
+    Ok(found.into_iter().next())
 }
 
 /// Stores what a group of the application says.
 fn set_content(db: &Connection, to: &UserId, event: &NotificationEvent) -> rusqlite::Result<()> {
     let Some(content) = &event.content else { return Ok(()) };
-    let sql = "INSERT INTO app_notifications (user, object, request, content) VALUES (?1, ?2, ?3, ?4) \
-               ON CONFLICT DO UPDATE SET request = excluded.request, content = excluded.content";
-    let row = params![to.as_str(), event.kind.object_text(), integer(content.id.0), json_text(&**content)?];
+    let sql = "INSERT INTO app_notifications (user, object, content) VALUES (?1, ?2, ?3) \
+               ON CONFLICT DO UPDATE SET content = excluded.content";
+    let row = params![to.as_str(), event.kind.object_text(), json_text(&**content)?];
     db.prepare_cached(sql)?.execute(row).map(drop)
 }
 

@@ -207,7 +207,7 @@ pub(super) const TABLES: &[Table] = &[
             ("ended", Flag),
         ],
     ),
-    table("app_notifications", &[("user", Text), ("object", Text), ("request", Number), ("content", Text)]),
+    table("app_notifications", &[("user", Text), ("object", Text), ("content", Text)]),
     table("muted_conversations", &[("user", Text), ("post", Number), ("at", Number)]),
     table(
         "devices",

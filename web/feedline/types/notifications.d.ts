@@ -9,7 +9,7 @@ export class Notifications extends Pages<ItemList<{
     };
     id: import("../api.js").components["schemas"]["NotificationId"];
     key?: string;
-    kind: string | ("like" | "comment" | "reply" | "follow" | "mention" | "request" | "accepted" | "repost" | "quote") | unknown;
+    kind: string;
     object?: import("../api.js").components["schemas"]["NotificationSubject"];
     people: import("../api.js").components["schemas"]["Person"][];
     position: import("../api.js").components["schemas"]["NotificationPosition"];

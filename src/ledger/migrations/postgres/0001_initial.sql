@@ -586,8 +586,6 @@ CREATE TABLE app_notifications (
     owner   text COLLATE "C" NOT NULL,
     -- As in `notifications`.
     object  text COLLATE "C" NOT NULL,
-    -- The number of the request.
-    request bigint NOT NULL,
     -- JSON.
     content text NOT NULL,
     PRIMARY KEY (owner, object)
@@ -835,7 +833,7 @@ CREATE TABLE idempotency (
     operation text NOT NULL,
     -- A digest of the input.
     input     bytea NOT NULL,
-    -- The id reserved for the post or comment that the write creates; NULL: it creates none.
+    -- The id reserved for what the write creates; NULL: it creates nothing, or an event that was appended.
     reserved  bigint,
     begun_at  bigint NOT NULL,
     -- While there is no answer: until when an attempt may be running.

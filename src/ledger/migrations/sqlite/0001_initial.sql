@@ -556,8 +556,6 @@ CREATE TABLE app_notifications (
     user    TEXT NOT NULL,
     -- As in `notifications`.
     object  TEXT NOT NULL,
-    -- The number of the request.
-    request INTEGER NOT NULL,
     -- JSON.
     content TEXT NOT NULL,
     PRIMARY KEY (user, object)
@@ -789,7 +787,7 @@ CREATE TABLE idempotency (
     operation TEXT NOT NULL,
     -- A digest of the input.
     input     BLOB NOT NULL,
-    -- The id reserved for the post or comment that the write creates; NULL: it creates none.
+    -- The id reserved for what the write creates; NULL: it creates nothing, or an event that was appended.
     reserved  INTEGER,
     begun_at  INTEGER NOT NULL,
     -- While there is no answer: until when an attempt may be running.

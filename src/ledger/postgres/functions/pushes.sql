@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- The queue of pushes.
 
 -- As feedline_notify, and queues the changed groups for the devices of the user, to be pushed at `p_due` (NULL: none
@@ -25,6 +25,32 @@ BEGIN
         state = 0
     WHERE excluded.seq > q.seq;
     RETURN QUERY SELECT unnest(touched);
+END $$;
+
+-- As `feedline_notify_and_push`, with the content of each event of the application (NULL: an event of the feed). It is
+-- stored unless the event was added before: a repeat must not restore what a later event has replaced.
+CREATE OR REPLACE FUNCTION feedline_notify_with_contents(
+    p_user text, p_kinds text[], p_objects text[], p_people text[], p_repeats boolean[],
+    p_events bigint[], p_comments bigint[], p_now bigint, p_window bigint, p_kept bigint, p_cleared bigint,
+    p_kept_comments int, p_due bigint, p_digest bigint, p_contents text[]
+) RETURNS TABLE (changed bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    IF array_remove(p_contents, NULL) <> '{}' THEN
+        INSERT INTO notified (owner) VALUES (p_user) ON CONFLICT DO NOTHING;
+        PERFORM FROM notified WHERE owner = p_user FOR NO KEY UPDATE;
+    END IF;
+    FOR n IN 1 .. coalesce(array_length(p_contents, 1), 0) LOOP
+        CONTINUE WHEN p_contents[n] IS NULL OR p_events[n] <> 0 AND EXISTS (
+            SELECT FROM notification_people p
+            WHERE p.owner = p_user AND p.person = p_people[n] AND p.event >= p_events[n] AND p.notification = (
+                SELECT id FROM notifications
+                WHERE owner = p_user AND kind = p_kinds[n] AND object = p_objects[n] ORDER BY id DESC LIMIT 1));
+        INSERT INTO app_notifications (owner, object, content) VALUES (p_user, p_objects[n], p_contents[n])
+        ON CONFLICT (owner, object) DO UPDATE SET content = excluded.content;
+    END LOOP;
+    RETURN QUERY SELECT n.changed FROM feedline_notify_and_push(
+        p_user, p_kinds, p_objects, p_people, p_repeats, p_events, p_comments, p_now, p_window, p_kept, p_cleared,
+        p_kept_comments, p_due, p_digest) AS n (changed);
 END $$;
 
 -- The pause after this number of silent messages to a device in a day. FCM gives a device a new one every three
