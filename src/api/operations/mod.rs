@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `table.rs` | the table, one row per operation |
 //! | `operation.rs` | the columns of a row, and the properties derived from them |
+//! | `expansion.rs` | the macro that makes operations of rows |
 //! | `codec.rs` | decodes inputs and encodes outputs |
 
 mod codec;
+mod expansion;
 mod operation;
 mod table;
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use schemars::SchemaGenerator;
 
 use super::codec::{decode, encode};
+use super::expansion::operations;
 use super::operation::Effect::{Create, QueuedWrite, Read, SecretWrite, SignIn, SignUp, Write};
 use super::operation::{Access, Operation, Verb};
 use crate::api::ErrorKind;
@@ -29,31 +30,6 @@ use crate::feed::{
     timelines, topics, web_push_key,
 };
 use crate::model::{Comment, Profile, PushPreferences, Report, ShownPost, UserDetails};
-
-/// Expands a table of rows into a list of [`Operation`].
-macro_rules! operations {
-    ($(
-        $(#[doc = $summary:literal])+
-        $name:literal $verb:ident $($path:literal)|+ $status:literal $access:ident $effect:expr
-            => $service:ident.$method:ident($input:ty) -> $output:ty $(, $error:ident)*;
-    )*) => {
-        vec![$(Operation {
-            name: $name,
-            verb: Verb::$verb,
-            paths: &[$($path),+],
-            status: $status,
-            access: Access::$access,
-            effect: $effect,
-            summary: concat!($($summary),+).trim_ascii(),
-            input: SchemaGenerator::subschema_for::<$input>,
-            output: SchemaGenerator::subschema_for::<$output>,
-            errors: &[$(&ErrorKind::$error),*],
-            handler: Arc::new(|feed, call, input| Box::pin(async move {
-                encode(&feed.$service.$method(call.into(), decode::<$input>(input)?).await?)
-            })),
-        }),*]
-    };
-}
 
 /// All operations, in the order of the documentation.
 pub(super) fn rows() -> Vec<Operation> {

@@ -4,22 +4,18 @@
 //! event and the reservation of its key change in one transaction, so that no repeat appends it again.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Notifications, PendingNotification};
+use super::Notifications;
 use crate::feed::call::Call;
 use crate::feed::error::{FeedError, NO_USER, Result};
 use crate::feed::input::is_media_url;
 use crate::feed::runtime::now;
-use crate::feed::visibility::ViewContext;
 use crate::ledger::EventConsumer;
-use crate::model::{
-    AppGroup, AppNotification, DomainEvent, NESTED_TOO_DEEP, NotificationKind, UserId, is_app_kind, is_shallow,
-};
+use crate::model::{AppNotification, DomainEvent, NESTED_TOO_DEEP, UserId, is_app_kind, is_shallow};
 use crate::text::is_blank;
 
 /// The recipients of a request.
@@ -161,27 +157,5 @@ impl Notifications {
             self.base.events.wake(EventConsumer::Notifications);
         }
         Ok(AppNotified { accepted, unknown })
-    }
-
-    /// The pending notifications of a request. Without a user on whose behalf, each is by its recipient. Recipients who
-    /// hide from that user get none; other restrictions are checked as for all notifications.
-    pub(super) async fn address(
-        &self,
-        to: &[UserId],
-        notification: &AppNotification,
-    ) -> Result<Vec<PendingNotification>> {
-        let kind = NotificationKind::App(AppGroup::of(notification));
-        let content = Arc::new(notification.clone());
-        let mut to: Vec<&UserId> = to.iter().collect();
-        if let Some(from) = &notification.from {
-            let all: HashSet<UserId> = to.iter().copied().cloned().collect();
-            let open = self.base.visibility.visible_users(Some(from), ViewContext::Direct, all).await?;
-            to.retain(|user| open.contains(*user));
-        }
-        let pending = |to: &UserId| {
-            let by = content.from.as_ref().unwrap_or(to);
-            PendingNotification { content: Some(Arc::clone(&content)), ..PendingNotification::new(to, kind, by) }
-        };
-        Ok(to.into_iter().map(pending).collect())
     }
 }

@@ -30,11 +30,12 @@ use crate::feed::base::Base;
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::feed::event_queue::{EVENT_BATCH, EventHandler, MIN_EVENT_PAUSE, PendingEvent};
-use crate::feed::visibility::CommentContext;
+use crate::feed::visibility::{CommentContext, ViewContext};
 use crate::feed::work::QuarantinePolicy;
 use crate::ledger::{EventConsumer, Fence, QueuedEvent};
 use crate::model::{
-    Channel, CommentId, ContentId, DomainEvent, Entry, Event, NewLikes, NotificationKind, PostId, RevertReason, UserId,
+    AppGroup, AppNotification, Channel, CommentId, ContentId, DomainEvent, Entry, Event, NewLikes, NotificationKind,
+    PostId, RevertReason, UserId,
 };
 
 /// The longest pause between two batches.
@@ -126,7 +127,7 @@ impl EventWorker {
                     notifications.push(PendingNotification::new(follower, NotificationKind::Accepted, followee));
                 }
                 DomainEvent::AppNotified { to, notification } => {
-                    notifications.extend(self.notifications.address(to, notification).await?);
+                    notifications.extend(self.address(to, notification).await?);
                 }
                 // Likes are expanded above, reverts published below. The next ones end notifications, the others
                 // concern the outlet alone.
@@ -177,6 +178,24 @@ impl EventWorker {
             return Ok(None);
         }
         Ok(Some(PendingNotification::new(to, kind, author).under(named.post.id)))
+    }
+
+    /// The pending notifications of a request. Without a user on whose behalf, each is by its recipient. Recipients who
+    /// hide from that user get none; other restrictions are checked as for all notifications.
+    async fn address(&self, to: &[UserId], notification: &AppNotification) -> Result<Vec<PendingNotification>> {
+        let kind = NotificationKind::App(AppGroup::of(notification));
+        let content = Arc::new(notification.clone());
+        let mut to: Vec<&UserId> = to.iter().collect();
+        if let Some(from) = &notification.from {
+            let all: HashSet<UserId> = to.iter().copied().cloned().collect();
+            let open = self.base.visibility.visible_users(Some(from), ViewContext::Direct, all).await?;
+            to.retain(|user| open.contains(*user));
+        }
+        let pending = |to: &UserId| {
+            let by = content.from.as_ref().unwrap_or(to);
+            PendingNotification { content: Some(Arc::clone(&content)), ..PendingNotification::new(to, kind, by) }
+        };
+        Ok(to.into_iter().map(pending).collect())
     }
 
     /// Appends a reverted like to the log of its user's notifications, so that devices without a connection learn of

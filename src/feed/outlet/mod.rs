@@ -10,12 +10,14 @@
 //! | `config.rs` | `[outlet]` of the configuration |
 //! | `mod.rs` | the tasks: from the queue to the log, retention, backlogs of consumers |
 //! | `event.rs` | the public form of an event, and its schema; the entries of the log from domain events |
+//! | `notification.rs` | the public form of a group of notifications |
 //! | `poll.rs` | the long poll of backends |
 //! | `activity.rs` | users who connect and go away, channels with and without subscribers |
 
 mod activity;
 mod config;
 mod event;
+mod notification;
 mod poll;
 
 use std::sync::Arc;
