@@ -425,13 +425,13 @@ async fn groups_of_the_application_have_the_last_content(ledger: Any) {
         all.into_iter().map(|group| (group.id.0, group.content.expect("a content").title)).collect::<Vec<_>>()
     };
     let one = of_application(1, content(11, "k", "one"));
-    let first = notify(&[one.clone()], 0).await.remove(0);
+    let first = notify(std::slice::from_ref(&one), 0).await.remove(0);
     let other = notify(&[of_application(2, content(12, "l", "other"))], 0).await.remove(0);
     assert_eq!(first.content, Some(content(11, "k", "one")));
     // Also after a mark, and after the window.
     mark(&*ledger, MarkUpTo::Everything, NotificationMark::Read).await;
     let two = of_application(3, content(13, "k", "two"));
-    let again = notify(&[two.clone()], 3 * WINDOW).await.remove(0);
+    let again = notify(std::slice::from_ref(&two), 3 * WINDOW).await.remove(0);
     assert_eq!((again.id, again.read, again.count), (first.id, false, 1));
     let expected = [(first.id.0, "two".to_owned()), (other.id.0, "other".to_owned())];
     assert_eq!(titles().await, expected);
