@@ -76,8 +76,15 @@ impl OutageLog {
         let mut outage = self.outage.lock();
         let Some(outage) = &mut *outage else {
             tracing::warn!(store = self.store, reason, "{} is away", self.name);
-            let (began, last_failure, reported) = (now, now, now);
-            *outage = Some(Outage { began, last_failure, refuses, reported, failed_calls: 1, reason, lines: 0 });
+            *outage = Some(Outage {
+                began: now,
+                last_failure: now,
+                refuses,
+                reported: now,
+                failed_calls: 1,
+                reason,
+                lines: 0,
+            });
             self.is_away.store(true, Ordering::Relaxed);
             return;
         };

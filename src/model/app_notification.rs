@@ -75,8 +75,10 @@ mod tests {
     #[test]
     fn notifications_of_one_kind_and_key_are_one_group() {
         let of = |kind: &str, key: Option<&str>, id| {
-            let (kind, key) = (kind.to_owned(), key.map(str::to_owned));
-            let (title, body) = (String::new(), String::new());
+            let kind = kind.to_owned();
+            let key = key.map(str::to_owned);
+            let title = String::new();
+            let body = String::new();
             let id = PostId(id);
             AppGroup::of(&AppNotification { id, from: None, kind, key, title, body, url: None, data: None, push: true })
         };

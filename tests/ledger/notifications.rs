@@ -439,12 +439,19 @@ async fn groups_of_the_application_have_the_last_content(ledger: Any) {
     let repeated = notify(&[one, two], 3 * WINDOW).await;
     assert_eq!((repeated.len(), repeated[0].position), (1, again.position));
     assert_eq!(titles().await, expected);
-    // The content goes with its group: a new one of the key has its own.
+    // The content goes with its group: without a new one, a later group of the key has none.
+    let without = async |event: i64, key: &str| {
+        let event = NotificationEvent { content: None, ..of_application(event, content(0, key, "")) };
+        notify(&[event], 3 * WINDOW).await.remove(0).content
+    };
     let removed = ledger.remove_old_notifications(NOW + 2 * WINDOW, 9).await.expect("an answer");
     assert_eq!(removed.len(), 1, "{removed:?}");
     assert_eq!(titles().await, expected[..1]);
+    assert_eq!(without(4, "l").await, None, "it is old");
+    assert_eq!(without(5, "k").await, Some(content(13, "k", "two")));
     let many = 0..MAX_NOTIFICATION_GROUPS;
-    let many = many.map(|n| of_application(4 + n.cast_signed(), content(20 + n, &n.to_string(), "many")));
+    let many = many.map(|n| of_application(6 + n.cast_signed(), content(20 + n, &n.to_string(), "many")));
     notify(&many.collect::<Vec<_>>(), 3 * WINDOW).await;
     assert!(titles().await.iter().all(|(_, title)| title == "many"));
+    assert_eq!(without(6_000, "k").await, None, "there are too many");
 }

@@ -7,13 +7,13 @@ use crate::ledger::NodeRow;
 /// The nodes that were alive at one of the last comparisons, by id.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    known: HashMap<String, Peer>,
+    known: HashMap<String, KnownNode>,
     /// Whether nodes were compared before.
     is_filled: bool,
 }
 
 #[derive(Debug)]
-struct Peer {
+struct KnownNode {
     name: String,
     /// The number of comparisons since the lease ended.
     missed: u32,
@@ -65,7 +65,7 @@ impl Peers {
                     missed
                 }
             };
-            self.known.insert(row.id.clone(), Peer { name, missed });
+            self.known.insert(row.id.clone(), KnownNode { name, missed });
         }
         // Rows of lost nodes are removed later, by others.
         let left = before.into_values().filter(|peer| peer.missed < MAX_MISSED);

@@ -133,12 +133,11 @@ impl Notifications {
     pub(crate) async fn send(&self, call: Call, draft: AppNotificationDraft) -> Result<AppNotified> {
         let to = draft.checked()?;
         let ledger = &self.base.ledger;
-        if let Some(from) = &draft.from
-            && ledger.users(std::slice::from_ref(from)).await?.is_empty()
-        {
+        let named: Vec<UserId> = to.iter().chain(&draft.from).cloned().collect();
+        let known: HashSet<UserId> = ledger.users(&named).await?.into_iter().map(|user| user.id).collect();
+        if draft.from.as_ref().is_some_and(|from| !known.contains(from)) {
             return Err(NO_USER);
         }
-        let known: HashSet<UserId> = ledger.users(&to).await?.into_iter().map(|user| user.id).collect();
         let (to, unknown): (Vec<UserId>, Vec<UserId>) = to.into_iter().partition(|user| known.contains(user));
         let accepted = to.len();
         if accepted > 0 {

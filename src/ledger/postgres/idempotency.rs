@@ -63,8 +63,9 @@ impl IdempotencyStore for PostgresLedger {
         event: &DomainEvent,
     ) -> Result<()> {
         let event = NewEvent::new(Some(event), self.outlet)?;
-        let (user, key, reserved, at) = (user.as_str(), plain(key), integer(reserved.0), integer(at));
-        let parameters: Parameters<'_> = &[&user, &key, &reserved, &at, &event.text, &event.pending];
+        let key = plain(key);
+        let reserved = integer(reserved.0);
+        let parameters: Parameters<'_> = &[&user.as_str(), &key, &reserved, &integer(at), &event.text, &event.pending];
         self.pool.write(APPEND, parameters).await.map(drop)
     }
 
