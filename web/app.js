@@ -303,6 +303,11 @@ export class App {
     return isIn && !isLoaded(route) ? this.secondScript() : null;
   }
 
+  /** Says which words cover something, once the second script is there. */
+  async filterText(...covered) {
+    return (await loadSecondScript()).filterText(this, ...covered);
+  }
+
   /** The second script; null if it cannot be used, or somebody else has signed in meanwhile. */
   async secondScript() {
     const key = this.session?.key;
@@ -339,7 +344,8 @@ export class App {
     this.view = view;
     this.#shell.showView(view, route);
     this.setBadge();
-    expectSecondScript();
+    // Who has lists is shown their tabs at once.
+    expectSecondScript(this.session.lists?.length > 0);
     return view;
   }
 

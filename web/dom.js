@@ -50,17 +50,6 @@ export function show(element, visible) {
   if (element.hidden === visible) element.hidden = !visible;
 }
 
-/** Makes these the children of an element, in this order. Those that stay are not touched: they keep the focus. */
-export function arrange(parent, children) {
-  const wanted = new Set(children);
-  for (const child of [...parent.children]) if (!wanted.has(child)) child.remove();
-  let place = parent.firstElementChild;
-  for (const child of children) {
-    if (child === place) place = place.nextElementSibling;
-    else parent.insertBefore(child, place);
-  }
-}
-
 const REDUCED = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Slides new elements in, in 160 ms; at once under reduced motion. */

@@ -31,26 +31,17 @@ const PATHS = {
   down: ["m7 10 5 5 5-5"],
   back: ["M19 12H5.4", "m11 6-6 6 6 6"],
   close: ["m6 6 12 12M18 6 6 18"],
-  person: ["M9 5.2a3.2 3.2 0 1 0 0 6.4 3.2 3.2 0 0 0 0-6.4z", "M3 19a6 6 0 0 1 12 0", "M18 8v6M15 11h6"],
-  reply: ["M9.4 6 4 11.2l5.4 5.2", "M4.4 11.2H14a6 6 0 0 1 6 6V19"],
-  lock: ["M6 11h12v9H6z", "M8.6 11V8a3.4 3.4 0 0 1 6.8 0v3"],
-  at: ["M12 8.4a3.6 3.6 0 1 0 0 7.2 3.6 3.6 0 0 0 0-7.2z", "M15.6 8.4v5a2.4 2.4 0 0 0 4.8 0V12a8.4 8.4 0 1 0-3.4 6.8"],
   repost: ["M4.6 9.6h13.6", "m14.4 5.6 4 4", "M19.4 14.4H5.8", "m9.6 18.4-4-4"],
-  quote: ["M10 7H5.6v5H10zM10 12c0 2.8-1.4 4.4-3.6 5", "M18.4 7H14v5h4.4zM18.4 12c0 2.8-1.4 4.4-3.6 5"],
   link: [
     "M10 14a4 4 0 0 0 6 .4l3-3a4 4 0 0 0-5.8-5.6l-1.6 1.6",
     "M14 10a4 4 0 0 0-6-.4l-3 3a4 4 0 0 0 5.8 5.6l1.6-1.6",
   ],
 };
 
-/** An icon; decorative, so it has no name of its own. */
-export function icon(name, properties = {}) {
-  const paths = PATHS[name].map((d) => svg("path", { d }));
-  return svg(
-    "svg",
-    { class: `icon icon-${name}`, viewBox: "0 0 24 24", "aria-hidden": "true", ...properties },
-    ...paths,
-  );
+/** An icon; decorative, so it has no name of its own. Those that Home does not need are in more-icons.js. */
+export function icon(name, paths = PATHS[name]) {
+  const properties = { class: `icon icon-${name}`, viewBox: "0 0 24 24", "aria-hidden": "true" };
+  return svg("svg", properties, ...paths.map((d) => svg("path", { d })));
 }
 
 /** The mark: a line with two nodes, the upper one filled. */

@@ -38,6 +38,8 @@ export const paths = {
   requests: () => `${BASE}/requests`,
   settings: () => `${BASE}/settings`,
   push: () => `${BASE}/settings/push`,
+  list: (id) => `${BASE}/?list=${id}`,
+  lists: (id) => `${BASE}/settings/lists${id ? `/${id}` : ""}`,
   gate: (name) => `${BASE}/${name}`,
 };
 
@@ -46,7 +48,10 @@ export function parse(location) {
   const [name = "", ...rest] = location.pathname.slice(BASE.length + 1).split("/").map(decode);
   const params = rest.filter(Boolean);
   const query = new URLSearchParams(location.search);
-  if (name === "" && params.length === 0) return { name: "home", params: {} };
+  if (name === "" && params.length === 0) {
+    const id = Number(query.get("list"));
+    return id > 0 ? { name: "list", params: { id } } : { name: "home", params: {} };
+  }
   if (name === "post" && params.length === 1 && /^\d{1,16}$/.test(params[0]))
     return { name, params: { id: Number(params[0]), comment: Number(query.get("comment")) || null } };
   if (name === "post" && params[1] === "quotes") return { name: "quotes", params: { id: Number(params[0]) } };
@@ -55,6 +60,8 @@ export function parse(location) {
   if (name === "topic" && params.length === 1) return { name, params: { name: params[0] } };
   if (name === "search") return { name, params: { query: query.get("q") ?? "" } };
   if (name === "settings" && params.length === 1 && params[0] === "push") return { name: "push", params: {} };
+  if (name === "settings" && params[0] === "lists")
+    return params[1] ? { name: "lists-one", params: { id: Number(params[1]) } } : { name: "lists", params: {} };
   if (PLAIN.includes(name) && params.length === 0) return { name, params: {} };
   return { name: "not-found", params: {} };
 }

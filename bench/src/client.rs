@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Poll, ready};
 use std::time::Duration;
@@ -248,14 +249,14 @@ pub(super) async fn open_all(
         .await
 }
 
-/// Connects this many users to a Feedline server. Returns the sockets and the reply to each.
+/// Connects some users to a Feedline server. Returns the sockets and the reply to each.
 pub(super) async fn sign_in_all(
     bench: &BenchContext,
     target: SocketTarget,
     secret: &str,
-    users: usize,
+    users: Range<usize>,
 ) -> Result<Vec<(LoadClient, String)>> {
-    let commands: Vec<_> = (0..users).map(|n| connect_command(secret, &seed::user(n))).collect::<Result<_>>()?;
+    let commands: Vec<_> = users.map(|n| connect_command(secret, &seed::user(n))).collect::<Result<_>>()?;
     open_all(bench, target, &commands, CONNECTED.as_bytes()).await
 }
 

@@ -14,7 +14,7 @@ use feedline::broker::{
 };
 use feedline::feed::now;
 use feedline::ledger::JobId;
-use feedline::model::{Entry, PositionRef, PostId, UserId};
+use feedline::model::{Entry, InboxId, PositionRef, PostId, UserId};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use redis::aio::MultiplexedConnection;
@@ -29,8 +29,9 @@ use super::report::{Goal, Report};
 use super::seed::{self, AUTHOR, INBOX_LENGTH};
 use super::stores::Stores;
 
-/// Posts in flight: accepted, but not yet delivered to the last follower.
-const WINDOWS: [u64; 2] = [1, 4];
+/// Posts in flight, which are accepted but not yet delivered to the last follower; and whether every tenth of them is a
+/// repost.
+const LOADS: [(u64, bool); 3] = [(1, false), (4, false), (4, true)];
 /// Followers of the author.
 const FOLLOWERS: usize = 10_000;
 /// Inboxes that are filled concurrently.
@@ -72,9 +73,9 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
     measured::load_fan_out().query_async::<()>(&mut redis).await?;
     let alone = RedisAlone { redis, prefix: bench.prefix(), followers: &followers, post: PostId::ZERO };
     let mut sides = [FanoutSide::Server { author, last: 1 }, FanoutSide::Redis(alone)];
-    for window in WINDOWS {
-        let what = format!("{window} posts in flight");
-        let measure = async |side: &mut FanoutSide<'_>| side.measure(bench, &hints, window).await;
+    for (window, has_reposts) in LOADS {
+        let what = format!("{window} posts in flight{}", if has_reposts { ", 1 of 10 a repost" } else { "" });
+        let measure = async |side: &mut FanoutSide<'_>| side.measure(bench, &hints, window, has_reposts).await;
         let runs = bench.alternate(&what, &mut sides, measure).await?;
         report
             .row(format!("fan-out to {FOLLOWERS}, {what}"), "followers/s", runs[0].clone())
@@ -94,8 +95,9 @@ async fn fill(broker: &dyn Broker, users: &[UserId]) -> Result<()> {
     let posts = &posts;
     stream::iter(users)
         .map(|user| async move {
-            if let InboxState::Unfilled(epoch) = broker.open_inbox(user).await? {
-                let filled = broker.fill_inbox(user, &epoch, posts, PostId::ZERO, 0).await?;
+            if let InboxState::Unfilled(epoch) = broker.open_inbox(&InboxId::Timeline(user.clone())).await? {
+                let filled =
+                    broker.fill_inbox(&InboxId::Timeline(user.clone()), &epoch, posts, PostId::ZERO, 0).await?;
                 ensure!(filled.is_some(), "the inbox of {user} went away while it was filled");
             }
             Ok(())
@@ -141,11 +143,17 @@ enum FanoutSide<'a> {
 
 impl FanoutSide<'_> {
     /// Returns followers a second.
-    async fn measure(&mut self, bench: &BenchContext, hints: &HintCounter, window: u64) -> Result<f64> {
+    async fn measure(
+        &mut self,
+        bench: &BenchContext,
+        hints: &HintCounter,
+        window: u64,
+        has_reposts: bool,
+    ) -> Result<f64> {
         match self {
             Self::Server { author, last } => {
-                write(author, last, hints, WARM_UP, window).await?;
-                write(author, last, hints, bench.length(), window).await
+                write(author, last, hints, WARM_UP, window, has_reposts).await?;
+                write(author, last, hints, bench.length(), window, has_reposts).await
             }
             Self::Redis(alone) => {
                 let heard = hints.heard();
@@ -165,7 +173,10 @@ async fn write(
     hints: &HintCounter,
     length: Duration,
     window: u64,
+    has_reposts: bool,
 ) -> Result<f64> {
+    // The post of the author's that the next repost shows: the one of the newest reply.
+    let mut newest = None;
     let start = Instant::now();
     let first = hints.heard();
     let mut sent = 0;
@@ -177,7 +188,12 @@ async fn write(
         }
         while !is_over && sent < complete + window {
             *last += 1;
-            author.send(seed::post_command(*last)).await?;
+            ensure!(!has_reposts || sent < 10 || newest.is_some(), "no reply has the id of a post");
+            let command = match newest.filter(|_| has_reposts && *last % 10 == 0) {
+                Some(post) => seed::repost_command(*last, post),
+                None => seed::post_command(*last),
+            };
+            author.send(command).await?;
             sent += 1;
         }
         let mut replies = String::new();
@@ -187,7 +203,14 @@ async fn write(
             () = sleep_until((start + length + TIMEOUT).into()) => bail!("posts did not arrive within {TIMEOUT:?}"),
         }
         ensure!(!replies.contains("\"error\":"), "the server refused a post: {replies}");
+        newest = newest_post(&replies).or(newest);
     }
+}
+
+/// The id of the post in the last of some replies.
+fn newest_post(replies: &str) -> Option<PostId> {
+    let id = replies.rsplit_once("\"rpc\":{\"data\":{\"id\":")?.1;
+    id.split(',').next()?.parse().ok().map(PostId)
 }
 
 /// The baseline: Redis with the same script, without a server.

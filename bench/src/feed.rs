@@ -94,7 +94,7 @@ async fn fill(stores: &Stores, sockets: usize) -> Result<()> {
     let mut edges = Vec::new();
     for (n, follower) in followers.iter().enumerate() {
         for author in followees(n) {
-            edges.push((follower.clone(), seed::id(&author)?));
+            edges.push((follower.clone(), seed::id(&seed::author(author))?));
         }
     }
     let people = [followers, seed::ids(seed::author, AUTHORS)?].concat();

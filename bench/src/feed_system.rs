@@ -2,10 +2,14 @@
 
 use std::cell::Cell;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use bytes::Bytes;
+use feedline::model::PostId;
+use hyper::Method;
 use tokio::task::JoinSet;
 
 use super::client::{LoadClient, SocketTarget, failure, open_all, sign_in_all};
@@ -26,15 +30,26 @@ pub(super) const FOLLOWS: usize = 10;
 /// The followers are a multiple of this: then every author has as many.
 pub(super) const GROUP: usize = AUTHORS / FOLLOWS;
 
-/// The authors that a follower follows: one of each group, another combination for each follower.
-pub(super) fn followees(follower: usize) -> impl Iterator<Item = String> {
-    (0..FOLLOWS).map(move |n| seed::author(n * GROUP + (follower + follower / GROUP * n) % GROUP))
+/// The numbers of the authors that a follower follows: one of each group, another combination for each follower.
+pub(super) fn followees(follower: usize) -> impl Iterator<Item = usize> {
+    (0..FOLLOWS).map(move |n| n * GROUP + (follower + follower / GROUP * n) % GROUP)
+}
+
+/// What the writers of a system create.
+#[derive(Clone, Debug)]
+pub(super) enum FeedContent {
+    /// Posts.
+    Posts,
+    /// Posts, and for every tenth a repost of the next one of these posts, which are not measured themselves.
+    WithReposts(Vec<PostId>),
+    /// Posts that name this topic.
+    Topic(&'static str),
 }
 
 /// The figures of one load.
 #[derive(Clone, Debug)]
 pub(super) struct FeedRun {
-    /// Posts a second, until the last delivery.
+    /// Posts a second, reposts included, until the last delivery.
     pub posts: f64,
     /// Deliveries a second.
     pub deliveries: f64,
@@ -62,8 +77,10 @@ pub(super) struct FeedSystem {
     key: String,
     /// The process whose CPU time counts.
     pid: u32,
-    /// Followers of each author.
+    /// The numbers of the authors, and how many of the readers see the posts of each.
+    authors: Range<usize>,
     followers: usize,
+    content: FeedContent,
     log: Arc<DeliveryLog>,
     readers: JoinSet<Result<()>>,
     /// The clients of the writers so far.
@@ -80,9 +97,22 @@ impl FeedSystem {
         stores: &Stores,
         followers: usize,
     ) -> Result<Self> {
+        Self::group(bench, server, stores, 0..followers, 0..AUTHORS, FeedContent::Posts).await
+    }
+
+    /// Connects some users to a Feedline server, who see the posts of some authors; every author has as many of them.
+    pub(super) async fn group(
+        bench: &BenchContext,
+        server: &ServerProcess,
+        stores: &Stores,
+        users: Range<usize>,
+        authors: Range<usize>,
+        content: FeedContent,
+    ) -> Result<Self> {
         let target = SocketTarget::feedline(server.addr);
-        let sockets = sign_in_all(bench, target, &stores.secret, followers).await?;
-        Self::new("server", server, seed::api_key(&stores.secret), sockets)
+        let sockets = sign_in_all(bench, target, &stores.secret, users).await?;
+        let followers = sockets.len() * FOLLOWS.min(authors.len()) / authors.len();
+        Self::new("server", server, seed::api_key(&stores.secret), sockets, authors, followers, content)
     }
 
     /// Connects the followers to the floor, or to a peer, which has the same interface.
@@ -92,11 +122,12 @@ impl FeedSystem {
         server: &ServerProcess,
         followers: usize,
     ) -> Result<Self> {
-        let greeting = |n| format!("{JOIN} {}", followees(n).collect::<Vec<_>>().join(" "));
+        let greeting = |n| format!("{JOIN} {}", followees(n).map(seed::author).collect::<Vec<_>>().join(" "));
         let greetings: Vec<String> = (0..followers).map(greeting).collect();
         let target = SocketTarget::floor(server.addr);
         let sockets = open_all(bench, target, &greetings, JOIN.as_bytes()).await?;
-        Self::new(name, server, String::new(), sockets)
+        let each = followers / GROUP;
+        Self::new(name, server, String::new(), sockets, 0..AUTHORS, each, FeedContent::Posts)
     }
 
     fn new(
@@ -104,12 +135,15 @@ impl FeedSystem {
         server: &ServerProcess,
         key: String,
         sockets: Vec<(LoadClient, String)>,
+        authors: Range<usize>,
+        followers: usize,
+        content: FeedContent,
     ) -> Result<Self> {
         let ServerProcess { addr, pid, .. } = *server;
         let log = Arc::new(DeliveryLog::new()?);
-        let followers = sockets.len() / GROUP;
         let readers = sockets.into_iter().map(|(socket, _)| Arc::clone(&log).read(socket)).collect();
-        Ok(Self { name, addr, key, pid, followers, log, readers, writers: Vec::new(), next: Cell::new(0) })
+        let (writers, next) = (Vec::new(), Cell::new(0));
+        Ok(Self { name, addr, key, pid, authors, followers, content, log, readers, writers, next })
     }
 
     /// Measures a load of `writers` clients.
@@ -133,13 +167,24 @@ impl FeedSystem {
 
     /// Creates posts. Returns their number, and when the last of them had arrived everywhere.
     async fn write(&mut self, writers: usize, pace: LoadPace, length: Duration) -> Result<(u64, Instant)> {
-        let Self { addr, key, followers, log, readers, writers: clients, next, .. } = self;
+        let Self { addr, key, authors, followers, log, readers, writers: clients, next, .. } = self;
+        let content = &self.content;
         clients.resize_with(clients.len().max(writers), || HttpClient::open(*addr));
         let post = async |client: &HttpClient, _, due| {
             let n = next.replace(next.get() + 1);
             // Spread evenly, the same in each run.
-            let author = seed::author((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % AUTHORS);
-            let text = log.text(due, *followers);
+            let place = (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % authors.len();
+            let author = seed::author(authors.start + place);
+            if let FeedContent::WithReposts(originals) = content
+                && n % 10 == 9
+            {
+                let path = format!("/api/v1/posts/{}/repost", originals[n as usize / 10 % originals.len()]);
+                return client.ask(Method::PUT, &path, key, &author, Bytes::new()).await.map(drop);
+            }
+            let mut text = log.text(due, *followers);
+            if let FeedContent::Topic(topic) = content {
+                text.insert_str(1, &format!("#{topic} "));
+            }
             match key.as_str() {
                 "" => client.post(&format!("{POSTS}{author}"), "", "", text.into()).await.map(drop),
                 key => {
@@ -167,9 +212,9 @@ mod tests {
     #[test]
     fn every_author_has_as_many_followers() {
         for sockets in [10, 1_000, 10_000] {
-            let mut count = HashMap::<String, usize>::new();
+            let mut count = HashMap::<usize, usize>::new();
             for n in 0..sockets {
-                let followees: HashSet<String> = followees(n).collect();
+                let followees: HashSet<usize> = followees(n).collect();
                 assert_eq!(followees.len(), FOLLOWS, "a follower of {sockets} follows an author twice");
                 for author in followees {
                     *count.entry(author).or_default() += 1;

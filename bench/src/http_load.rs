@@ -48,11 +48,19 @@ impl HttpClient {
         self.send(request, path, Bytes::new()).await
     }
 
-    /// Posts JSON as a backend, on behalf of a user if the name is not empty, and returns the body. Fails on an error
-    /// status.
+    /// Posts JSON as a backend. See [`ask`](Self::ask).
     pub(super) async fn post(&self, path: &str, key: &str, user: &str, body: Bytes) -> Result<Bytes> {
-        let mut request =
-            Request::post(self.uri(path)).header(CONTENT_TYPE, "application/json").header("x-api-key", key);
+        self.ask(Method::POST, path, key, user, body).await
+    }
+
+    /// Sends JSON as a backend, on behalf of a user if the name is not empty, and returns the body. Fails on an error
+    /// status.
+    pub(super) async fn ask(&self, method: Method, path: &str, key: &str, user: &str, body: Bytes) -> Result<Bytes> {
+        let mut request = Request::builder().method(method).uri(self.uri(path));
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        request = request.header("x-api-key", key);
         if !user.is_empty() {
             request = request.header("x-user", user);
         }

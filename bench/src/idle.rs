@@ -29,10 +29,10 @@ pub(super) async fn run(bench: &BenchContext) -> Result<Report> {
 async fn measure(bench: &BenchContext, stores: &Stores) -> Result<f64> {
     let server = stores.start_feedline(bench).await?;
     let target = SocketTarget::feedline(server.addr);
-    drop(sign_in_all(bench, target, &stores.secret, WARM_UP).await?);
+    drop(sign_in_all(bench, target, &stores.secret, 0..WARM_UP).await?);
     server.settle().await?;
     let before = server.resident()?;
-    let sockets = sign_in_all(bench, target, &stores.secret, CONNECTIONS).await?;
+    let sockets = sign_in_all(bench, target, &stores.secret, 0..CONNECTIONS).await?;
     server.settle().await?;
     let after = server.resident()?;
     drop(sockets);

@@ -75,7 +75,7 @@ pub(super) async fn run(bench: &BenchContext, options: &LikesOptions) -> Result<
     let on_redis = stores.is_on_redis();
     let posts = fill(&stores).await?;
     let server = stores.start_feedline(bench).await?;
-    let sockets = sign_in_all(bench, SocketTarget::feedline(server.addr), &stores.secret, PEOPLE).await?;
+    let sockets = sign_in_all(bench, SocketTarget::feedline(server.addr), &stores.secret, 0..PEOPLE).await?;
     let people = sockets.into_iter().enumerate().map(|(n, (socket, _))| Liker::new(socket, n)).collect();
     let token = seed::token(&stores.secret, &seed::user(0))?;
     let mut crowd = LikeCrowd { people, bench, server: &server, token };

@@ -6,7 +6,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `broadcast`, `feed`, `fanout`, `likes`, `timeline`, `reconnect`, `idle`, `push` | one scenario each |
+//! | `broadcast`, `feed`, `fanout`, `likes`, `timeline`, `composed`, `reconnect`, `idle`, `push` | one scenario each |
 //! | `broadcast_room`, `publishers`, `feed_system`, `feed_readers`, `likers` | their loads |
 //! | `options`, `context`, `report` | the command-line options; the frame that repeats and compares; the table, JSON |
 //! | `stores`, `process` | the measured server with its stores; child processes, their cores and CPU time |
@@ -17,6 +17,7 @@
 mod broadcast;
 mod broadcast_room;
 mod client;
+mod composed;
 mod context;
 mod fanout;
 mod feed;
@@ -82,6 +83,8 @@ enum Scenario {
     Reconnect,
     /// The first page of 30 of users who follow 300, warm and after 14 days away: pages a second, and latency
     Timeline,
+    /// Reposts, muted words, followed topics and lists, beside timelines without them
+    Composed,
     /// 1,000 users like 10,000 posts, or one: likes acknowledged a second, and latency until they are settled
     Likes(likes::LikesOptions),
     /// Notifications that are due for as many devices: pushes a second from the queue to a provider that accepts at
@@ -142,6 +145,7 @@ async fn measure(bench: &BenchContext, scenario: &Scenario) -> Result<Report> {
         Scenario::Idle => idle::run(bench).await,
         Scenario::Reconnect => reconnect::run(bench).await,
         Scenario::Timeline => timeline::run(bench).await,
+        Scenario::Composed => composed::run(bench).await,
         Scenario::Likes(options) => likes::run(bench, options).await,
         Scenario::Push { pushes } => push::run(bench, *pushes).await,
         Scenario::Floor { .. } => bail!("the floor measures nothing"),

@@ -44,7 +44,7 @@ async fn measure(bench: &BenchContext, stores: &Stores) -> Result<CpuUse> {
     let server = stores.start_feedline(bench).await?;
     let target = SocketTarget::feedline(server.addr);
     let secret = &stores.secret;
-    let sockets = sign_in_all(bench, target, secret, CONNECTIONS).await?;
+    let sockets = sign_in_all(bench, target, secret, 0..CONNECTIONS).await?;
     let replies = sockets.iter().enumerate();
     let returns: Vec<String> = replies.map(|(n, (_, reply))| comeback(secret, n, reply)).collect::<Result<_>>()?;
     drop(sockets);

@@ -78,6 +78,11 @@ pub(super) fn post_command(id: u64) -> String {
     format!(r#"{{"id":{id},"rpc":{{"method":"posts.create","data":{{"text":{text}}}}}}}"#)
 }
 
+/// The command that reposts a post.
+pub(super) fn repost_command(id: u64, post: PostId) -> String {
+    format!(r#"{{"id":{id},"rpc":{{"method":"posts.repost","data":{{"id":{post}}}}}}}"#)
+}
+
 /// A post of an author, at the time of its id.
 pub(super) fn post(id: PostId, author: &UserId) -> Post {
     Post {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ledger::JobId;
-use crate::model::{Entry, Millis, PostId, UserId};
+use crate::model::{Entry, InboxId, Millis, PostId, UserId};
 
 /// How long a broker keeps the progress of a job after its first page: far longer than any lease.
 pub(super) const JOB_TTL: Duration = Duration::from_secs(24 * 3600);
@@ -125,8 +125,8 @@ pub struct Pull<'a> {
     pub mark: u64,
     /// The entry to append to the inboxes.
     pub entry: &'a Entry,
-    /// The owners of the inboxes. Each inbox has, or will catch up on, all entries for it below the mark.
-    pub users: &'a [UserId],
+    /// The inboxes, all of timelines or all of lists. Each has, or will catch up on, all entries for it below the mark.
+    pub inboxes: &'a [InboxId],
     /// `Repeated` if inboxes may contain the entry already, or if it is only for inboxes that contain the post.
     pub attempt: Attempt,
 }

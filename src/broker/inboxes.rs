@@ -1,4 +1,5 @@
-//! Inboxes: the logs of timelines, written to by fan-out.
+//! Inboxes: the logs of timelines, written to by fan-out and from the pull log, and those of lists, from the pull log
+//! alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::{FanOut, FannedOut, JobAttempt, JobProgress, Pull, Receipt, Result};
-use crate::model::{Channel, ChannelKind, Entry, Epoch, GoneReason, Position, PostId, UserId};
+use crate::model::{Channel, ChannelKind, Entry, Epoch, GoneReason, InboxId, Position, PostId, UserId};
 
 /// An inbox is trimmed to its length when its offset is a multiple of this, and after a fill, merge or purge that left
 /// it longer by this. So it exceeds its length by at most twice this value and the posts of one merge.
@@ -36,13 +37,13 @@ pub struct Inbox {
     pub entries: Vec<(u64, Entry)>,
 }
 
-/// The inboxes of active users, and the jobs that write to them.
+/// The inboxes of active users and of their lists, and the jobs that write to them.
 ///
 /// The number of entries in an inbox is bounded, and with it the cost of reading a whole inbox.
 #[async_trait]
 pub trait InboxStore: Send + Sync {
-    /// Opens a user's inbox: creates it if it does not exist, and extends its life by the idle period.
-    async fn open_inbox(&self, user: &UserId) -> Result<InboxState>;
+    /// Opens an inbox: creates it if it does not exist, and extends its life by the idle period.
+    async fn open_inbox(&self, inbox: &InboxId) -> Result<InboxState>;
 
     /// Adds past posts to an [unfilled](InboxState::Unfilled) inbox: `posts`, oldest first, without duplicates; posts
     /// that were fanned out in the meantime may be among them. The inbox is then complete above `floor`. `mark` is a
@@ -53,7 +54,7 @@ pub trait InboxStore: Send + Sync {
     /// replaced.
     async fn fill_inbox(
         &self,
-        user: &UserId,
+        inbox: &InboxId,
         epoch: &Epoch,
         posts: &[PostId],
         floor: PostId,
@@ -63,7 +64,7 @@ pub trait InboxStore: Send + Sync {
     /// Adds those of `posts` (oldest first) to an inbox that it does not contain, that are above its floor, and that it
     /// has not recorded as deleted. First raises the floor to `floor`: the caller omitted posts below it. Sends hints
     /// to the subscribed nodes. Returns the number of added posts; 0 if there is no inbox.
-    async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64>;
+    async fn merge_inbox(&self, inbox: &InboxId, posts: &[PostId], floor: PostId) -> Result<u64>;
 
     /// Adds a new post to the inbox of its author, unless it contains the post. Sends hints to the subscribed nodes.
     /// Unlike [`merge_inbox`](Self::merge_inbox), it does not search the inbox if the post is newer than all of the
@@ -73,10 +74,10 @@ pub trait InboxStore: Send + Sync {
 
     /// Appends a `Gone` for each of `posts` that the inbox contains, or may contain once it is filled. Sends hints to
     /// the subscribed nodes. Returns their number.
-    async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64>;
+    async fn purge_inbox(&self, inbox: &InboxId, posts: &[PostId], reason: GoneReason) -> Result<u64>;
 
     /// Reads a whole inbox. `None` if it does not exist or is not filled.
-    async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>>;
+    async fn read_inbox(&self, inbox: &InboxId) -> Result<Option<Inbox>>;
 
     /// Appends one entry to many inboxes; see [`FanOut`].
     ///
@@ -107,7 +108,7 @@ pub trait InboxStore: Send + Sync {
     /// Appends an entry of the pull log to those inboxes whose mark is below the mark of the entry, and raises their
     /// mark. Idempotent, across nodes too. Entries are written as by [`fan_out`](Self::fan_out), except that a
     /// [repeated](super::Attempt::Repeated) `Edited` or `Gone` is written only to inboxes that contain the post.
-    /// Returns one receipt for each user, in their order. Refused for `Data`.
+    /// Returns one receipt for each inbox, in their order. Refused for `Data`.
     async fn pull(&self, pull: Pull<'_>) -> Result<Vec<Receipt>>;
 
     /// Catches a filled inbox of this epoch up to a mark of the pull log: appends those of `entries` that are new to
@@ -116,7 +117,7 @@ pub trait InboxStore: Send + Sync {
     /// or is not filled. `Data` is skipped.
     async fn catch_up_inbox(
         &self,
-        user: &UserId,
+        inbox: &InboxId,
         epoch: &Epoch,
         entries: &[Entry],
         mark: u64,
@@ -128,8 +129,13 @@ pub fn inbox_channel(user: &UserId) -> String {
     Channel::Timeline(user.clone()).to_string()
 }
 
-/// The user whose inbox the channel is, if it is one.
-pub fn inbox_owner(channel: &str) -> Option<&str> {
+/// Whether the log of a channel is an inbox.
+pub fn is_inbox(channel: &str) -> bool {
+    timeline_owner(channel).is_some() || ChannelKind::List.id_of(channel).is_some()
+}
+
+/// The user whose timeline the channel is, if it is one. Brokers send hints of timelines to nodes in batches.
+pub fn timeline_owner(channel: &str) -> Option<&str> {
     ChannelKind::Timeline.id_of(channel)
 }
 
@@ -140,4 +146,17 @@ pub struct InboxOptions {
     pub length: u64,
     /// How long an inbox is kept after its owner was last active (`timeline.idle_days`).
     pub idle: Duration,
+}
+
+impl InboxOptions {
+    /// The minimum number of entries that the inbox of a list keeps.
+    const LIST_LENGTH: u64 = 400;
+
+    /// The minimum number of entries that an inbox keeps.
+    pub fn length_of(&self, inbox: &InboxId) -> u64 {
+        match inbox {
+            InboxId::Timeline(_) => self.length,
+            InboxId::List(_) => self.length.min(Self::LIST_LENGTH),
+        }
+    }
 }

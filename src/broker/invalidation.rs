@@ -34,6 +34,12 @@ pub enum Invalidation {
     Standing(UserId),
     /// A user locked or unlocked their account.
     Locked(UserId),
+    /// The filters of a user changed.
+    Filters(UserId),
+    /// The topics that a user follows changed.
+    Topics(UserId),
+    /// The lists of a user changed: a list was deleted, or has another member.
+    Lists(UserId),
     /// Any cached data of a user, their posts and their relations may have changed.
     User(UserId),
 }
@@ -48,6 +54,9 @@ impl fmt::Display for Invalidation {
             Self::Erased(user) => write!(f, "erased {user}"),
             Self::Standing(user) => write!(f, "standing {user}"),
             Self::Locked(user) => write!(f, "locked {user}"),
+            Self::Filters(user) => write!(f, "filters {user}"),
+            Self::Topics(user) => write!(f, "topics {user}"),
+            Self::Lists(user) => write!(f, "lists {user}"),
             Self::User(user) => write!(f, "user {user}"),
         }
     }
@@ -77,6 +86,9 @@ impl Invalidation {
             "standing" => Self::Standing(UserId::parse(rest)?),
             "locked" => Self::Locked(UserId::parse(rest)?),
             "reposts" => Self::Reposts(PostId::parse(rest)?),
+            "filters" => Self::Filters(UserId::parse(rest)?),
+            "topics" => Self::Topics(UserId::parse(rest)?),
+            "lists" => Self::Lists(UserId::parse(rest)?),
             "user" => Self::User(UserId::parse(rest)?),
             _ => return None,
         })
@@ -220,6 +232,9 @@ mod tests {
             Invalidation::Standing(id("eve")),
             Invalidation::Locked(id("eve")),
             Invalidation::Reposts(PostId(7)),
+            Invalidation::Filters(id("fay")),
+            Invalidation::Topics(id("gus")),
+            Invalidation::Lists(id("hal")),
         ];
         assert_eq!(Invalidation::decode_all(&Invalidation::encode_all(&all)).as_deref(), Some(&all[..]));
         assert_eq!(Invalidation::decode_all("post 7\nnewer kind"), None);

@@ -54,7 +54,7 @@ pub use self::epoch::{POSITION_TTL, continues, follows};
 pub use self::error::{BrokerError, Result};
 pub use self::fan_out::{Attempt, FanOut, FannedOut, JobAttempt, JobProgress, PageRecipients, Pull, Receipt};
 pub use self::identity::{BrokerIdentity, IdentityStore, MEMORY_PLACE, SeenNode};
-pub use self::inboxes::{Inbox, InboxOptions, InboxState, InboxStore, inbox_channel, inbox_owner};
+pub use self::inboxes::{Inbox, InboxOptions, InboxState, InboxStore, inbox_channel, is_inbox, timeline_owner};
 pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
 pub(crate) use self::lineage::{LIKES, is_behind};
@@ -78,8 +78,8 @@ use crate::model::{Entry, Millis, Position, UserId};
 /// A broker. Every method returns within the configured timeout, if necessary with an error. A write that returned
 /// `Unreachable` may have happened.
 ///
-/// Logs are named by channel. Logs of inboxes are `timeline:<user>` (see [`inbox_channel`]) and can be read like
-/// others.
+/// Logs are named by channel. Logs of inboxes are `timeline:<user>` (see [`inbox_channel`]) and `list:<id>`; they can
+/// be read like others.
 #[async_trait]
 pub trait Broker:
     InboxStore

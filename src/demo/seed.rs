@@ -254,6 +254,7 @@ impl Seeder<'_> {
                 replies: 0,
                 edited_at: None,
                 liked: None,
+                filtered: Vec::new(),
                 removed: None,
             };
             match self.ledger.create_comment(&comment).await? {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::content::{PostCache, WaitingCounts};
 use super::event_queue::EventQueue;
+use super::filters::ContentFilter;
 use super::identity::IdentityService;
 use super::invalidation::Invalidator;
 use super::lineage::LineageTracker;
@@ -13,7 +14,7 @@ use super::options::FeedOptions;
 use super::rate_limits::RateLimits;
 use super::rendering::{NotificationRenderer, PostRenderer};
 use super::runtime::Runtime;
-use super::visibility::{CommentContexts, FollowerCache, RelationCache, VisibilityPolicy};
+use super::visibility::{CommentContexts, FollowedTopics, FollowerCache, ListUsage, RelationCache, VisibilityPolicy};
 use super::work::{JobQueue, Owner};
 use crate::broker::Broker;
 use crate::ledger::Ledger;
@@ -42,7 +43,11 @@ pub(crate) struct Base {
     pub(crate) contexts: Arc<CommentContexts>,
     pub(crate) relations: Arc<RelationCache>,
     pub(crate) followers: Arc<FollowerCache>,
+    pub(crate) followed_topics: Arc<FollowedTopics>,
+    pub(crate) list_usage: Arc<ListUsage>,
     pub(crate) visibility: Arc<VisibilityPolicy>,
+    /// Applies the filters of readers.
+    pub(crate) content_filter: Arc<ContentFilter>,
     pub(crate) post_renderer: PostRenderer,
     pub(crate) notification_renderer: NotificationRenderer,
     /// Puts changes in force on all nodes.

@@ -36,7 +36,7 @@ const MAX_PAGE_BYTES: usize = 256 << 10;
 const ROWS_PER_READ: usize = 100;
 
 /// The sections of an export: the member name and the source of the rows. Pages follow this order.
-const SECTIONS: [(&str, Option<PersonalData>); 18] = [
+const SECTIONS: [(&str, Option<PersonalData>); 21] = [
     ("posts", Some(PersonalData::Posts)),
     ("comments", Some(PersonalData::Comments)),
     ("comments", Some(PersonalData::RemovedComments)),
@@ -55,6 +55,9 @@ const SECTIONS: [(&str, Option<PersonalData>); 18] = [
     ("push_preferences", Some(PersonalData::PushPreferences)),
     ("follow_requests", Some(PersonalData::FollowRequests)),
     ("requests_to_follow", Some(PersonalData::RequestsToFollow)),
+    ("filters", Some(PersonalData::Filters)),
+    ("lists", Some(PersonalData::Lists)),
+    ("followed_topics", Some(PersonalData::FollowedTopics)),
 ];
 
 /// Selects a page of an export.

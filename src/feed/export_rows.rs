@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 
 use super::devices::DeviceView;
 use crate::model::{
-    Comment, CommentId, Millis, Notification, ObjectId, ObjectType, Post, PostId, PushPreferences, ReportId,
-    ReportReason, UserId,
+    Comment, CommentId, Filter, ListId, Millis, Notification, ObjectId, ObjectType, Post, PostId, PushPreferences,
+    ReportId, ReportReason, UserId,
 };
 
 /// The rows of a user, by kind. The first page has all members; the other pages have those with rows.
@@ -64,6 +64,15 @@ pub(super) struct ExportedRows {
     /// The pushes that the user wants, if they are not the defaults; one row.
     #[serde(skip_serializing_if = "Option::is_none")]
     push_preferences: Option<Vec<PushPreferences>>,
+    /// The user's filters, also those that have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filters: Option<Vec<Filter>>,
+    /// The user's lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lists: Option<Vec<ExportedList>>,
+    /// The topics that the user follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    followed_topics: Option<Vec<ExportedTopicRow>>,
 }
 
 /// A post as its author wrote it.
@@ -84,6 +93,15 @@ struct ExportedPost {
 struct ExportedPostRow {
     /// The id of the post.
     post: PostId,
+    /// When the row was added, in Unix milliseconds.
+    at: Millis,
+}
+
+/// A topic, and since when the row exists.
+#[derive(JsonSchema)]
+struct ExportedTopicRow {
+    /// The name of the topic, without the `#`.
+    topic: String,
     /// When the row was added, in Unix milliseconds.
     at: Millis,
 }
@@ -154,6 +172,23 @@ enum ExportedRestrictionKind {
     Block,
     /// The other user's reposts are hidden from the user's timeline.
     Reposts,
+}
+
+/// A list of the user.
+#[derive(JsonSchema)]
+struct ExportedList {
+    /// Its number.
+    id: ListId,
+    /// Its name.
+    name: String,
+    /// Whether the posts and reposts of its users are left out of the timeline.
+    exclusive: bool,
+    /// The ids of its users, the one that was added last first.
+    users: Vec<UserId>,
+    /// The names of its topics.
+    topics: Vec<String>,
+    /// When it was made, in Unix milliseconds.
+    created_at: Millis,
 }
 
 /// A report that the user made.

@@ -8,9 +8,11 @@
 //! |---|---|
 //! | background work | `fanout/`, `likes/`, `erasure/`, `outlet/` |
 //! | commands, reads | `posts/`, `reposts/`, `people/`, `timelines/`, `notifications/`, `favourites`, `topics`, `export` |
+//! | | `lists/` |
 //! | | `devices/`, `web_push_key` |
 //! | what nearly all of these use | `base` |
 //! | rendering | `rendering/` |
+//! | muted words | `filters/` |
 //! | visibility | `visibility/`, `content/`, `caching/` |
 //! | identity | `identity/`, `rate_limits` |
 //! | durable work | `work/` |
@@ -31,12 +33,14 @@ pub(crate) mod export;
 mod export_rows;
 mod fanout;
 pub(crate) mod favourites;
+pub(crate) mod filters;
 mod id_maker;
 pub(crate) mod identity;
 pub(crate) mod input;
 mod invalidation;
 pub(crate) mod likes;
 mod lineage;
+pub(crate) mod lists;
 pub(crate) mod moderation;
 mod node_ids;
 mod nodes;
@@ -58,6 +62,7 @@ mod runtime;
 mod services;
 mod status;
 pub(crate) mod timelines;
+pub(crate) mod topic_follows;
 pub(crate) mod topics;
 mod visibility;
 pub(crate) mod web_push_key;

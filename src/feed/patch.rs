@@ -11,7 +11,7 @@ pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 }
 
 /// The members that `null` clears in some change. In other members, `null` counts as absent.
-pub(crate) const CLEARABLE_MEMBERS: [&str; 5] = ["avatar", "bio", "data", "location", "media"];
+pub(crate) const CLEARABLE_MEMBERS: [&str; 6] = ["avatar", "bio", "data", "location", "media", "until"];
 
 /// The keyword of such members, for the documents of the contract.
 pub(crate) const CLEARABLE: &str = "x-clearable";

@@ -9,8 +9,10 @@ use super::erasure::{ErasureJob, ErasureService};
 use super::export::Exports;
 use super::fanout::{FanoutWorkers, PullLog};
 use super::favourites::FavouriteService;
+use super::filters::Filters;
 use super::identity::{AccountService, AuthorizationChecks, RevocationService, Standings};
 use super::likes::{LikeIntake, LikeMemory, LikeService, SettlementListener, Settlers};
+use super::lists::Lists;
 use super::moderation::{Removals, Reports, Suspensions};
 use super::nodes::{JoinError, NodeRegistry};
 use super::notifications::{Conversations, EventWorker, Notifications};
@@ -22,6 +24,7 @@ use super::pushes::{LiveSockets, PushReview};
 use super::rendering::EventRenderer;
 use super::reposts::{QuoteService, RepostService};
 use super::timelines::{Inboxes, ReadMarkers, TimelinePages};
+use super::topic_follows::TopicFollows;
 use super::topics::TopicService;
 use super::visibility::AccessChecks;
 use super::web_push_key::WebPushPublicKey;
@@ -53,6 +56,8 @@ pub struct Feed {
     pub(crate) follows: Follows,
     pub(crate) requests: FollowRequests,
     pub(crate) restrictions: Arc<Restrictions>,
+    pub(crate) filters: Filters,
+    pub(crate) lists: Lists,
     pub(crate) suspensions: Suspensions,
     pub(crate) removals: Removals,
     pub(crate) reports: Reports,
@@ -77,6 +82,7 @@ pub struct Feed {
     pub(crate) live_sockets: Arc<LiveSockets>,
     pub(crate) favourites: Arc<FavouriteService>,
     pub(crate) topics: TopicService,
+    pub(crate) topic_follows: TopicFollows,
     /// What happened, for consumers outside of Feedline.
     pub(crate) outlet: Arc<Outlet>,
     /// What webhooks, and the Stream of the outlet, wait for.

@@ -12,7 +12,7 @@ use super::paging::{PageBuilder, PageCursor, PostPageBuilder, decode_texts, enco
 use super::visibility::ViewContext;
 use crate::feed::base::Base;
 use crate::ledger::{Topic, TopicCursor};
-use crate::model::{Millis, PostId};
+use crate::model::{FilterContext, Millis, PostId};
 use crate::text::{is_topic_name, topic_name};
 
 /// The number of a topic's newest posts that can be read.
@@ -140,16 +140,13 @@ impl TopicService {
         let mut page = PostPageBuilder::new(cursor, limit);
         while let Some((before, count)) = page.wants_posts() {
             let ids: Vec<PostId> = ids.iter().copied().filter(|id| *id < before).take(count).collect();
-            page.take_posts(
-                &ids,
-                &self
-                    .base
-                    .visibility
-                    .visible_posts(caller.reader(), ViewContext::Discovery, ids.iter().copied())
-                    .await?,
-            );
+            let reader = caller.reader();
+            let mut visible =
+                self.base.visibility.visible_posts(reader, ViewContext::Discovery, ids.iter().copied()).await?;
+            self.base.content_filter.remove_hidden(reader, FilterContext::Topics, &mut visible).await?;
+            page.take_posts(&ids, &visible);
         }
         let (items, next) = page.finish();
-        self.base.post_renderer.render_page(caller.reader(), &items, next, &expand).await
+        self.base.post_renderer.render_filtered(caller.reader(), &items, next, &expand, FilterContext::Topics).await
     }
 }

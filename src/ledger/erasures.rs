@@ -63,8 +63,9 @@ pub trait ErasureStore: Send + Sync {
     /// owners; empty if none are left.
     async fn erase_notices(&self, user: &UserId, limit: usize) -> Result<Vec<(UserId, NotificationId)>>;
 
-    /// Removes restrictions, requests to follow and post alerts in both directions, notifications to the user, the read
-    /// marker, muted conversations, devices, preferences, pushes, idempotency keys, counters of favourites, the
-    /// standing, removed comments, and reports by and about the user. Returns the number of rows; 0 if none are left.
+    /// Removes restrictions, requests to follow and post alerts in both directions, filters, followed topics, lists and
+    /// the user from lists of others, notifications to the user, the read marker, muted conversations, devices,
+    /// preferences, pushes, idempotency keys, counters of favourites, the standing, removed comments, and reports by
+    /// and about the user. Returns the number of rows; 0 if none are left.
     async fn erase_rest(&self, user: &UserId, limit: usize) -> Result<usize>;
 }

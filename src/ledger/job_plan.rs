@@ -43,7 +43,7 @@ pub(super) fn restricted_inboxes(restriction: Restriction, maker: &UserId, targe
     let of_maker = Edge { reader: maker.clone(), author: target.clone() };
     let of_other = Edge { reader: target.clone(), author: maker.clone() };
     match restriction {
-        Restriction::Mute | Restriction::Reposts => vec![of_maker],
+        Restriction::Mute | Restriction::Reposts | Restriction::Listed => vec![of_maker],
         Restriction::Hide => vec![of_other],
         Restriction::Block => vec![of_maker, of_other],
     }
@@ -52,7 +52,7 @@ pub(super) fn restricted_inboxes(restriction: Restriction, maker: &UserId, targe
 /// What a restriction does to the inboxes that it affects.
 pub(super) fn detachment(restriction: Restriction) -> EdgeWork {
     match restriction {
-        Restriction::Mute | Restriction::Hide | Restriction::Block => EdgeWork::Detach,
+        Restriction::Mute | Restriction::Hide | Restriction::Block | Restriction::Listed => EdgeWork::Detach,
         Restriction::Reposts => EdgeWork::DetachReposts,
     }
 }
@@ -60,6 +60,13 @@ pub(super) fn detachment(restriction: Restriction) -> EdgeWork {
 /// Whether a restriction ends the follows between the two users.
 pub(super) fn ends_follows(restriction: Restriction) -> bool {
     restriction == Restriction::Block
+}
+
+/// The event of a new restriction. `None`: it concerns only the timeline of the maker. Nobody learns of lists, and no
+/// notification ends.
+pub(super) fn restriction_event(restriction: Restriction, maker: &UserId, target: &UserId) -> Option<DomainEvent> {
+    let is_event = restriction != Restriction::Listed;
+    is_event.then(|| DomainEvent::Restricted { maker: maker.clone(), target: target.clone() })
 }
 
 /// The job that removes the posts of a suspended author from open timelines. `post` is any post of the author.

@@ -14,12 +14,14 @@ mod edges;
 mod erasures;
 mod events;
 mod favourites;
+mod filters;
 mod follow_requests;
 mod idempotency;
 mod job_plan;
 mod jobs;
 mod likes;
 mod lineage;
+mod lists;
 mod nodes;
 mod notifications;
 mod outlet_log;
@@ -39,6 +41,7 @@ mod revocations;
 mod schema_mode;
 mod sqlite;
 mod standings;
+mod topic_follows;
 mod topics;
 mod transfer;
 mod work;
@@ -55,6 +58,7 @@ pub use self::edges::{FollowOutcome, FollowStore, MergeSource};
 pub use self::erasures::{Erasure, ErasureBacklog, ErasureStore};
 pub use self::events::{EventBacklog, EventConsumer, EventStore, QueuedEvent};
 pub use self::favourites::{Favourite, FavouriteHolder, FavouriteOutcome, FavouriteStore};
+pub use self::filters::{FilterChange, FilterStore};
 pub use self::follow_requests::{
     FollowRequestStore, LockOutcome, MAX_REQUESTS_BY, MAX_REQUESTS_TO, OpenRequest, REQUEST_QUIET, TopicPost,
 };
@@ -65,6 +69,7 @@ pub use self::jobs::{
 };
 pub use self::likes::{LikeBatch, LikeStore, RevertReason, Reverted, SettledLikes};
 pub use self::lineage::{HighWaterMarks, JOBS, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, high_water};
+pub use self::lists::{ListChange, ListOutcome, ListStore, MAX_LIST_POSTS, SourcesInUse};
 pub(crate) use self::nodes::liveness_millis;
 pub use self::nodes::{
     LedgerIdentity, NODE_LIVENESS, NewNode, NodeDetails, NodeRow, NodeStore, Partner, PartnerChange,
@@ -105,6 +110,7 @@ pub use self::sqlite::{
     CopyProgress, Durability, SqliteLedger, SqliteOptions, backup as sqlite_backup, restore as sqlite_restore,
 };
 pub use self::standings::{StandingChange, StandingOutcome, StandingStore, UserStanding};
+pub use self::topic_follows::{FollowedTopic, TopicFollowStore};
 pub use self::topics::{MAX_MOVED_TOPICS, Topic, TopicCursor, TopicStore};
 pub use self::transfer::{
     PostgresTransfer, SqliteTransfer, TransferError, TransferReport, TransferStore, export_ledger, import_ledger,
@@ -190,6 +196,9 @@ pub trait Ledger:
     + LikeStore
     + IdempotencyStore
     + RevocationStore
+    + FilterStore
+    + ListStore
+    + TopicFollowStore
     + FollowRequestStore
     + StandingStore
     + ReportStore

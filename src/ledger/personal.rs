@@ -42,11 +42,18 @@ pub enum PersonalData {
     Reports,
     /// Idempotency keys of the user's writes: `key`, `operation`, `at`.
     IdempotencyKeys,
+    /// Filters of the user, with the members of [`Filter`](crate::model::Filter).
+    Filters,
+    /// Lists of the user: `id`, `name`, `exclusive`, the ids of their `users`, the names of their `topics`, and
+    /// `created_at`.
+    Lists,
+    /// Topics that the user follows: `topic`, `at`.
+    FollowedTopics,
 }
 
 impl PersonalData {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::Posts,
         Self::Comments,
         Self::RemovedComments,
@@ -64,6 +71,9 @@ impl PersonalData {
         Self::PushPreferences,
         Self::Reports,
         Self::IdempotencyKeys,
+        Self::Filters,
+        Self::Lists,
+        Self::FollowedTopics,
     ];
 }
 

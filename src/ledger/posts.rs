@@ -137,7 +137,14 @@ pub trait PostStore: Send + Sync {
     async fn topic_posts(&self, topic: &str, before: PostId, limit: usize) -> Result<Vec<PostId>>;
 
     /// The posts of a timeline: posts by the users that `reader` follows and by the reader, newest first. Omits authors
-    /// that the reader mutes and authors that hide from the reader. The cost depends on the number of followees and the
-    /// limit, not on the number of their posts.
+    /// that the reader mutes or has in an exclusive list, and authors that hide from the reader. The cost depends on
+    /// the number of followees and the limit, not on the number of their posts.
     async fn timeline_posts(&self, reader: &UserId, page: TimelineRange) -> Result<Vec<PostId>>;
+
+    /// The same with the public posts of the topics that `reader` follows, by any author: the newest `limit` below
+    /// `before`, each once.
+    async fn timeline_posts_with_topics(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>>;
+
+    /// The newest `limit` public posts of these topics, each once, newest first. Posts that were deleted are omitted.
+    async fn newest_with_topics(&self, topics: &[String], limit: usize) -> Result<Vec<PostId>>;
 }

@@ -1,4 +1,5 @@
-//! The pull log: entries of authors with too many followers for a worker to write to each of them.
+//! The pull log: entries of authors with too many followers for a worker to write to each of them, and entries for
+//! the followers of topics and for lists.
 //!
 //! The log is part of the ledger and has a *mark* for each entry. A node reads it from its last position, and an inbox
 //! catches up from its own mark to the end. Marks must therefore grow in the order in which entries become visible: see
@@ -7,7 +8,7 @@
 use async_trait::async_trait;
 
 use super::{JobId, Result};
-use crate::model::{Entry, Millis, UserId};
+use crate::model::{Entry, ListId, Millis, UserId};
 
 /// How the posts of an author reach inboxes: pushed or pulled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,9 +24,12 @@ pub struct FanoutMode {
 pub struct PullLogEntry {
     /// The position of the entry in the log. The store assigns it in ascending order.
     pub mark: u64,
-    /// The author. The entry is for the followers of this author.
+    /// The author of the post.
     pub author: UserId,
-    /// The entry for the inboxes of these followers.
+    /// `None`: the entry is for the followers of the author. Otherwise it is for users who follow one of these topics,
+    /// and for lists that have one of them or the author.
+    pub topics: Option<Vec<String>>,
+    /// The entry for the inboxes of these users.
     pub entry: Entry,
     /// Whether a worker may have begun to write the entry to inboxes, so that each inbox must be checked for it first.
     pub repeated: bool,
@@ -57,16 +61,25 @@ pub trait PullLogStore: Send + Sync {
     /// assign marks under a lock that is held until the commit.
     async fn pull(&self, job: JobId, author: &UserId, entry: &Entry, repeated: bool, now: Millis) -> Result<u64>;
 
+    /// Appends an entry for the followers of these topics, and for lists that have one of them or the author, to the
+    /// log, [`repeated`](PullLogEntry::repeated), and returns its mark. A repeat appends it again.
+    async fn pull_by_topics(&self, author: &UserId, entry: &Entry, topics: &[String], now: Millis) -> Result<u64>;
+
     /// The mark of the last entry; 0 if there is none.
     async fn pulled_top(&self) -> Result<u64>;
 
     /// The first `limit` entries after a mark, in order.
     async fn pulled_after(&self, mark: u64, limit: usize) -> Result<Vec<PullLogEntry>>;
 
-    /// The first `limit` entries after a mark by authors that `reader` follows, and the mark up to which they are
-    /// complete. The edges and the log are read in one snapshot. The cost depends on the number of authors that
+    /// The first `limit` entries after a mark for a reader, who follows their author or one of their topics, and the
+    /// mark up to which they are complete. An entry may be for the followers of an author and for those of a topic.
+    /// The edges and the log are read in one snapshot. The cost depends on the number of authors and topics that
     /// `reader` follows and on the number of entries found.
     async fn pulled_for(&self, reader: &UserId, mark: u64, limit: usize) -> Result<DueEntries>;
+
+    /// The same for a list: the entries with [`topics`](PullLogEntry::topics), whose author the list has, or one of
+    /// their topics. The cost depends on the number of members and on the number of entries found.
+    async fn pulled_for_list(&self, list: ListId, mark: u64, limit: usize) -> Result<DueEntries>;
 
     /// The users among `users` that follow `author`, in any order. Accepts any number in one round trip. The cost does
     /// not depend on the number of other followers.

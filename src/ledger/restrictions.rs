@@ -1,4 +1,4 @@
-//! Restrictions between users: hide, mute and block; and the relations that result.
+//! Restrictions between users, and the relations that result.
 
 use async_trait::async_trait;
 
@@ -20,7 +20,7 @@ pub struct RestrictedAuthor {
     /// The author.
     pub author: UserId,
     /// Whether there are restrictions: the author hides from a user or blocks a user, or a user blocks or mutes the
-    /// author or their reposts.
+    /// author or their reposts, or has the author in an exclusive list.
     pub restricted: bool,
     /// Whether the account of the author is locked.
     pub locked: bool,
@@ -33,10 +33,11 @@ pub trait RestrictionStore: Send + Sync {
     ///
     /// - a block ends the follows and the requests in both directions, and updates the tallies of follows;
     /// - jobs ([`EdgeWork::Detach`](super::EdgeWork::Detach)) are created that remove hidden posts from
-    ///   inboxes: a mute removes the posts of `target` from the inbox of `maker`, a hide removes the posts of `maker`
-    ///   from the inbox of `target`, a block does both, in that order; for
+    ///   inboxes: a mute and `Listed` remove the posts of `target` from the inbox of `maker`, a hide removes the posts
+    ///   of `maker` from the inbox of `target`, a block does both, in that order; for
     ///   `Reposts` only the reposts of `target` leave the inbox of `maker`
-    ///   ([`EdgeWork::DetachReposts`](super::EdgeWork::DetachReposts)).
+    ///   ([`EdgeWork::DetachReposts`](super::EdgeWork::DetachReposts));
+    /// - an event ([`DomainEvent::Restricted`](crate::model::DomainEvent::Restricted)) is written, except for `Listed`.
     ///
     /// Returns `None` and changes nothing if the restriction exists already. The caller has checked that both users
     /// exist.
@@ -50,7 +51,8 @@ pub trait RestrictionStore: Send + Sync {
 
     /// Removes a restriction. In the same transaction jobs ([`EdgeWork::Follow`](super::EdgeWork::Follow))
     /// are created that restore the posts, for the same inboxes as in [`restrict`](Self::restrict), if the reader
-    /// follows the author. After a block no such follow exists. Returns `None` if there is no such restriction.
+    /// follows the author or any topic, or has a list, which the end of `Listed` does not concern. Returns `None` if
+    /// there is no such restriction.
     async fn unrestrict(
         &self,
         restriction: Restriction,

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{PostId, UserId};
+use super::{ListId, PostId, UserId};
 use crate::text::topic_name;
 
 /// How much of the log of a channel is kept for subscribers that reconnect.
@@ -35,6 +35,8 @@ impl Retention {
 pub enum ChannelKind {
     /// The timeline of a user; its log is the inbox.
     Timeline,
+    /// A list of a user; its log is the inbox.
+    List,
     /// The notifications of a user.
     Notifications,
     /// The posts of one author.
@@ -47,12 +49,13 @@ pub enum ChannelKind {
 
 impl ChannelKind {
     /// All of them. Namespaces of applications cannot have these names.
-    pub const ALL: [Self; 5] = [Self::Timeline, Self::Notifications, Self::User, Self::Topic, Self::Post];
+    pub const ALL: [Self; 6] = [Self::Timeline, Self::List, Self::Notifications, Self::User, Self::Topic, Self::Post];
 
     /// The name of the kind, without the colon.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Timeline => "timeline",
+            Self::List => "list",
             Self::Notifications => "notifications",
             Self::User => "user",
             Self::Topic => "topic",
@@ -64,6 +67,7 @@ impl ChannelKind {
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Timeline => "timeline:",
+            Self::List => "list:",
             Self::Notifications => "notifications:",
             Self::User => "user:",
             Self::Topic => "topic:",
@@ -82,6 +86,8 @@ impl ChannelKind {
 pub enum Channel {
     /// The timeline of a user, for this user alone.
     Timeline(UserId),
+    /// The posts of a list, for its owner alone.
+    List(ListId),
     /// The notifications of a user, for this user alone.
     Notifications(UserId),
     /// The posts of one author.
@@ -129,6 +135,9 @@ impl Channel {
             let Some(id) = kind.id_of(name) else { continue };
             return match kind {
                 ChannelKind::Timeline => UserId::parse(id).map(Self::Timeline),
+                ChannelKind::List => {
+                    id.parse().ok().filter(|list: &u64| list.to_string() == id).map(ListId).map(Self::List)
+                }
                 ChannelKind::Notifications => UserId::parse(id).map(Self::Notifications),
                 ChannelKind::User => UserId::parse(id).map(Self::User),
                 ChannelKind::Topic => topic_name(id).map(|topic| Self::Topic(topic.into())),
@@ -139,13 +148,13 @@ impl Channel {
     }
 
     /// The retention of its log. `notifications` is the retention of notifications, see [`Retention::notifications`].
-    /// `None` for timelines, whose inboxes have a bound of their own, and for channels of the application, where the
-    /// namespace decides.
+    /// `None` for timelines and lists, whose inboxes have a bound of their own, and for channels of the application,
+    /// where the namespace decides.
     pub fn retention(&self, notifications: Retention) -> Option<Retention> {
         match self {
             Self::Notifications(_) => Some(notifications),
             Self::User(_) | Self::Topic(_) | Self::Post(_) => Some(Retention::SHARED),
-            Self::Timeline(_) | Self::App(_) => None,
+            Self::Timeline(_) | Self::List(_) | Self::App(_) => None,
         }
     }
 }
@@ -154,12 +163,39 @@ impl fmt::Display for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Timeline(user) => write!(f, "{}{user}", ChannelKind::Timeline.prefix()),
+            Self::List(list) => write!(f, "{}{}", ChannelKind::List.prefix(), list.0),
             Self::Notifications(user) => write!(f, "{}{user}", ChannelKind::Notifications.prefix()),
             Self::User(user) => write!(f, "{}{user}", ChannelKind::User.prefix()),
             Self::Topic(topic) => write!(f, "{}{topic}", ChannelKind::Topic.prefix()),
             Self::Post(post) => write!(f, "{}{post}", ChannelKind::Post.prefix()),
             Self::App(app) => f.write_str(&app.name),
         }
+    }
+}
+
+/// An inbox: a log of the posts that enter and leave a timeline or a list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum InboxId {
+    /// That of a user's timeline.
+    Timeline(UserId),
+    /// That of a list.
+    List(ListId),
+}
+
+impl InboxId {
+    /// The channel whose log the inbox is.
+    pub fn channel(&self) -> Channel {
+        match self {
+            Self::Timeline(user) => Channel::Timeline(user.clone()),
+            Self::List(list) => Channel::List(*list),
+        }
+    }
+}
+
+/// The name of the channel.
+impl fmt::Display for InboxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.channel().fmt(f)
     }
 }
 
@@ -223,6 +259,7 @@ mod tests {
         let ann = UserId::parse("ann").unwrap();
         let channels = [
             ("timeline:ann", Channel::Timeline(ann.clone())),
+            ("list:17", Channel::List(ListId(17))),
             ("notifications:ann", Channel::Notifications(ann.clone())),
             ("user:ann", Channel::User(ann)),
             ("topic:größe_2", Channel::Topic("größe_2".into())),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{CommentId, Millis, PostId, Removal, UserId};
+use super::{CommentId, FilterId, Millis, PostId, Removal, UserId};
 
 /// A comment. A deleted comment with replies stays, without its author and its text, so that the thread stays
 /// connected.
@@ -38,6 +38,10 @@ pub struct Comment {
     /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub liked: Option<bool>,
+    /// The reader's filters that it has a word of, with the action `warn`; absent if there are none. The ledger does
+    /// not set it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filtered: Vec<FilterId>,
     /// That it was removed, and why; absent if it was not. Only its author sees it: for others it is a deleted one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<Removal>,

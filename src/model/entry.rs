@@ -68,6 +68,10 @@ pub enum GoneReason {
     Unfollowed,
     /// The reader can no longer see the post, or mutes its author.
     Hidden,
+    /// A filter of the reader hides the post.
+    Filtered,
+    /// Its author and topics are not members of the list any more.
+    Unlisted,
 }
 
 /// One entry of a log. It holds ids; the bodies are loaded when the entry is delivered.
@@ -144,6 +148,8 @@ impl Entry {
             Self::Gone(_, GoneReason::Deleted) => b'x',
             Self::Gone(_, GoneReason::Unfollowed) => b'u',
             Self::Gone(_, GoneReason::Hidden) => b'h',
+            Self::Gone(_, GoneReason::Filtered) => b'f',
+            Self::Gone(_, GoneReason::Unlisted) => b'o',
             Self::AuthorGone(_) => b'a',
             Self::Data(_) => b'd',
             Self::NotificationChanged(_) => b'n',
@@ -162,6 +168,8 @@ impl Entry {
             b'x' => Self::Gone(post, GoneReason::Deleted),
             b'u' => Self::Gone(post, GoneReason::Unfollowed),
             b'h' => Self::Gone(post, GoneReason::Hidden),
+            b'f' => Self::Gone(post, GoneReason::Filtered),
+            b'o' => Self::Gone(post, GoneReason::Unlisted),
             b'a' => Self::AuthorGone(post),
             _ => return None,
         })
@@ -218,7 +226,13 @@ mod tests {
     #[test]
     fn every_kind_round_trips() {
         let id = PostId(77);
-        let reasons = [GoneReason::Deleted, GoneReason::Unfollowed, GoneReason::Hidden];
+        let reasons = [
+            GoneReason::Deleted,
+            GoneReason::Unfollowed,
+            GoneReason::Hidden,
+            GoneReason::Filtered,
+            GoneReason::Unlisted,
+        ];
         let mut all = vec![
             Entry::Post(id),
             Entry::Edited(id),

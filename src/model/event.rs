@@ -22,7 +22,7 @@ use super::{
 pub enum Event<'a> {
     /// A new post. Its counts are those of that moment, without the reader's flags.
     #[serde(rename = "post")]
-    #[schemars(title = "PostCreatedEvent", extend("x-channels" = ["timeline", "user", "topic"]))]
+    #[schemars(title = "PostCreatedEvent", extend("x-channels" = ["timeline", "list", "user", "topic"]))]
     Post {
         /// The post.
         #[schemars(with = "ShownPost")]
@@ -30,7 +30,7 @@ pub enum Event<'a> {
     },
     /// A post was edited.
     #[serde(rename = "edited")]
-    #[schemars(title = "PostEditedEvent", extend("x-channels" = ["timeline", "user", "topic", "post"]))]
+    #[schemars(title = "PostEditedEvent", extend("x-channels" = ["timeline", "list", "user", "topic", "post"]))]
     Edited {
         /// The whole post after the edit.
         #[schemars(with = "ShownPost")]
@@ -38,7 +38,7 @@ pub enum Event<'a> {
     },
     /// A user that the reader follows reposted a post that the timeline has already.
     #[serde(rename = "reposted")]
-    #[schemars(title = "PostRepostedEvent", extend("x-channels" = ["timeline"]))]
+    #[schemars(title = "PostRepostedEvent", extend("x-channels" = ["timeline", "list"]))]
     Reposted {
         /// The id of the post.
         id: PostId,
@@ -49,7 +49,7 @@ pub enum Event<'a> {
     },
     /// A post was removed, or the reader cannot see it any more.
     #[serde(rename = "gone")]
-    #[schemars(title = "PostGoneEvent", extend("x-channels" = ["timeline", "user", "topic", "post"]))]
+    #[schemars(title = "PostGoneEvent", extend("x-channels" = ["timeline", "list", "user", "topic", "post"]))]
     PostGone {
         /// The id of the post.
         id: PostId,
@@ -58,7 +58,7 @@ pub enum Event<'a> {
     },
     /// An author was suspended: remove all posts of the author.
     #[serde(rename = "gone")]
-    #[schemars(title = "AuthorGoneEvent", extend("x-channels" = ["timeline"]))]
+    #[schemars(title = "AuthorGoneEvent", extend("x-channels" = ["timeline", "list"]))]
     AuthorGone {
         /// The author.
         author: &'a UserId,
@@ -152,6 +152,11 @@ pub enum Event<'a> {
         /// The number of unread ones that are not seen.
         unseen: usize,
     },
+    /// The user's filters changed: what was hidden or marked may be shown now, and the other way round. Reload the
+    /// timeline and other lists.
+    #[serde(rename = "filters.changed")]
+    #[schemars(title = "FiltersChangedEvent", extend("x-channels" = ["notifications"]))]
+    FiltersChanged {},
     /// A like is in the ledger. Only the connection that requested it receives this, once for each object.
     #[serde(rename = "like.settled")]
     #[schemars(title = "LikeSettledEvent", extend("x-channels" = ["notifications"]))]
@@ -234,9 +239,13 @@ mod tests {
         let post = RawValue::from_string(r#"{"id":7, "text":"é"}"#.into()).unwrap();
         assert_encoded(&Event::Post { post: &post }, r#"{"type":"post","post":{"id":7, "text":"é"}}"#);
         assert_encoded(&Event::Edited { post: &post }, r#"{"type":"edited","post":{"id":7, "text":"é"}}"#);
-        for (reason, name) in
-            [(GoneReason::Deleted, "deleted"), (GoneReason::Unfollowed, "unfollowed"), (GoneReason::Hidden, "hidden")]
-        {
+        for (reason, name) in [
+            (GoneReason::Deleted, "deleted"),
+            (GoneReason::Unfollowed, "unfollowed"),
+            (GoneReason::Hidden, "hidden"),
+            (GoneReason::Filtered, "filtered"),
+            (GoneReason::Unlisted, "unlisted"),
+        ] {
             let gone = Event::PostGone { id: PostId(7), reason };
             assert_encoded(&gone, &format!(r#"{{"type":"gone","id":7,"reason":"{name}"}}"#));
         }
@@ -261,6 +270,7 @@ mod tests {
             replies: 0,
             edited_at: None,
             liked: None,
+            filtered: Vec::new(),
             removed: None,
         };
         let people = BTreeMap::from([(ann.clone(), Person { id: ann, name: "Ann".into(), avatar: None })]);
@@ -289,6 +299,7 @@ mod tests {
             comment: Some(CommentId(9)),
             people: Vec::new(),
             count: 1,
+            filtered: Vec::new(),
             created_at: 9,
             updated_at: 10,
             read: false,
@@ -303,6 +314,7 @@ mod tests {
             &format!(r#"{{"type":"notification","notification":{{{members}}}}}"#),
         );
         assert_encoded(&Event::NotificationGone { id: NotificationId(5) }, r#"{"type":"notification.gone","id":5}"#);
+        assert_encoded(&Event::FiltersChanged {}, r#"{"type":"filters.changed"}"#);
         for (id, member) in [(Some(NotificationId(5)), r#""id":5,"#), (None, "")] {
             let position = NotificationPosition(6);
             let read = Event::NotificationsRead { position, id, seen: true, unread: 2, unseen: 1 };

@@ -13,8 +13,10 @@ mod domain_event;
 mod entry;
 mod event;
 mod event_owner;
+mod filter;
 mod ids;
 mod like;
+mod list;
 mod notification;
 mod notification_kind;
 mod nulls;
@@ -29,7 +31,7 @@ mod trace;
 mod user;
 
 pub use app_notification::{AppGroup, AppNotification, is_app_kind};
-pub use channel::{AppChannel, Channel, ChannelKind, Retention, canonical_name, into_canonical_name};
+pub use channel::{AppChannel, Channel, ChannelKind, InboxId, Retention, canonical_name, into_canonical_name};
 pub use comment::Comment;
 pub use content_events::others;
 pub use content_id::ContentId;
@@ -43,15 +45,17 @@ pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes};
 pub use entry::{CommentChanged, Entry, Epoch, GoneReason, Position, PositionRef, PostRemoved};
 pub use event::Event;
 pub use event_owner::EventOwner;
+pub use filter::{Filter, FilterAction, FilterContext, FilterId};
 pub use ids::{CommentId, NotificationId, NotificationPosition, PostId, UserId};
 pub use like::{LikeChange, RevertReason, Tally};
+pub use list::{List, ListId, ListMember, OwnedList};
 pub(crate) use notification::with_kinds;
 pub use notification::{AppContent, DeliveredNotification, Notification, NotificationSubject};
 pub use notification_kind::{NOTIFICATION_KINDS, NotificationKind};
 pub(crate) use nulls::{remove_nulls, without_nulls};
 pub use object::{ObjectId, ObjectType};
 pub use post::{
-    CommentPolicy, FormerPost, Location, Media, MediaKind, Post, PostCounts, PostFlags, Quotable, QuoteState,
+    CommentPolicy, FormerPost, Location, Media, MediaKind, Post, PostCounts, PostFlags, PostVia, Quotable, QuoteState,
     QuotedPost, Removal, RepostedBy, ShownPost, VersionedCounts, Visibility,
 };
 pub use relation::{Relation, Restriction};

@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::notification_kind::NOTIFICATION_KINDS;
-use super::{AppNotification, CommentId, Millis, NotificationId, NotificationPosition, Person, PostId, UserId};
+use super::{
+    AppNotification, CommentId, FilterId, Millis, NotificationId, NotificationPosition, Person, PostId, UserId,
+};
 
 /// A notification: a group of users with the same action on the same object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -33,6 +35,9 @@ pub struct Notification {
     pub people: Vec<Person>,
     /// The number of users in the group; 0 if the application notifies of itself.
     pub count: u64,
+    /// The owner's filters that it has a word of, with the action `warn`; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filtered: Vec<FilterId>,
     /// When the first action happened, in Unix milliseconds.
     pub created_at: Millis,
     /// When the last action happened, in Unix milliseconds.

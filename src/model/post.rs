@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Millis, PostId, UserId};
+use super::{FilterId, Millis, PostId, UserId};
 
 /// The users that can see a post.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -298,6 +298,21 @@ pub struct ShownPost {
     /// The post that it quotes; absent if it quotes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<QuotedPost>,
+    /// The reader's filters that it has a word of, with the action `warn`, in the timeline and in topics; absent if
+    /// there are none. Pushed posts have it, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filtered: Vec<FilterId>,
+    /// In a timeline, the reason why a post of an author whom the reader does not follow is shown; absent for other
+    /// posts. Pushed posts have it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<PostVia>,
+}
+
+/// The reason why a timeline shows a post of an author whom the reader does not follow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PostVia {
+    /// A topic of the post that the reader follows.
+    pub topic: String,
 }
 
 /// The users among those that a reader follows who reposted a post of a timeline, besides the one that shows it.

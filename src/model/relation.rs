@@ -16,11 +16,14 @@ pub enum Restriction {
     Block,
     /// The other user's reposts are hidden from the maker's timeline.
     Reposts,
+    /// The other user is in an exclusive list of the maker: their posts and reposts are left out of the maker's
+    /// timeline.
+    Listed,
 }
 
 impl Restriction {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Hide, Self::Mute, Self::Block, Self::Reposts];
+    pub const ALL: [Self; 5] = [Self::Hide, Self::Mute, Self::Block, Self::Reposts, Self::Listed];
 
     /// Its name in ledgers.
     pub fn as_str(self) -> &'static str {
@@ -29,6 +32,7 @@ impl Restriction {
             Self::Mute => "mute",
             Self::Block => "block",
             Self::Reposts => "reposts",
+            Self::Listed => "listed",
         }
     }
 }
@@ -50,6 +54,8 @@ pub struct Relation {
     pub blocked: bool,
     /// The reader wants no reposts of the author in their timeline.
     pub reposts_off: bool,
+    /// The reader has the author in an exclusive list: their posts are not in the reader's timeline.
+    pub listed: bool,
     /// The account of the author is locked: their public posts are for followers only.
     pub locked: bool,
     /// The standing of the author. Ledgers leave it [`Standing::Active`]: the node knows it.
@@ -59,6 +65,11 @@ pub struct Relation {
 impl Relation {
     /// Whether a restriction between the two keeps the reader from seeing anything of the author, in any place.
     pub fn is_barred(self) -> bool {
-        self.hidden || self.blocks || self.blocked
+        self.hidden || self.has_block()
+    }
+
+    /// Whether one of the two blocks the other.
+    pub fn has_block(self) -> bool {
+        self.blocks || self.blocked
     }
 }

@@ -45,6 +45,11 @@ impl HeadTimer {
         *self.phase.lock() = Phase::Idle;
     }
 
+    /// Whether the connection has had no request yet, or a part of a head was read.
+    pub fn head_expected(&self) -> bool {
+        matches!(*self.phase.lock(), Phase::Head(_))
+    }
+
     /// Bytes of a request were read.
     pub(super) fn bytes_read(&self) {
         let mut phase = self.phase.lock();

@@ -131,6 +131,7 @@ mod tests {
             comment: None,
             people: Vec::new(),
             count: 1,
+            filtered: Vec::new(),
             created_at: 1,
             updated_at: 1,
             read: false,

@@ -260,6 +260,7 @@ mod tests {
             comment: None,
             people: vec![bo],
             count: 1,
+            filtered: Vec::new(),
             created_at: 1,
             updated_at: 1,
             read: false,

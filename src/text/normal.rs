@@ -7,6 +7,7 @@ use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed}
 use super::characters::{is_invisible, is_joiner, is_letter, is_mark, is_number, makes_emoji};
 
 const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
+const NFKC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfkc();
 const NFKD: DecomposingNormalizerBorrowed<'static> = DecomposingNormalizerBorrowed::new_nfkd();
 
 /// The longest name of a topic, in characters.
@@ -56,6 +57,38 @@ pub(super) fn begins_topic(c: char) -> bool {
 /// A character that the name of a topic can have after the first.
 pub(super) fn continues_topic(c: char) -> bool {
     begins_topic(c) || is_mark(c) || is_joiner(c)
+}
+
+/// The text without case, in NFKC, with single spaces between words and without what nobody sees. Accents stay.
+pub(crate) fn caseless(text: &str) -> String {
+    if text.is_ascii() {
+        return with_single_spaces(&text.to_ascii_lowercase());
+    }
+    let folded: String = NFKC.normalize(text).chars().flat_map(fold_case).collect();
+    with_single_spaces(&NFKC.normalize(&folded))
+}
+
+/// The full case folding of a character: its lower case by way of its upper case, which makes `ss` of `ß`. A dotless i
+/// is no i.
+fn fold_case(c: char) -> impl Iterator<Item = char> {
+    let lower = (c != 'ı').then(|| c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase));
+    lower.into_iter().flatten().chain((c == 'ı').then_some(c))
+}
+
+fn with_single_spaces(text: &str) -> String {
+    let seen = |c: &char| c.is_whitespace() || !is_invisible(*c);
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars().filter(seen) {
+        match c {
+            c if !c.is_whitespace() => plain.push(c),
+            _ if plain.is_empty() || plain.ends_with(' ') => {}
+            _ => plain.push(' '),
+        }
+    }
+    if plain.ends_with(' ') {
+        plain.pop();
+    }
+    plain
 }
 
 /// Normalises text for search: without case, accents and what nobody sees, in all scripts. Letters of other widths and
@@ -144,6 +177,26 @@ mod tests {
     }
 
     #[test]
+    fn caseless_texts_keep_their_accents() {
+        for (text, caseless_text) in [
+            ("  Two \n\t Words ", "two words"),
+            ("Straße STRASSE ẞ", "strasse strasse ss"),
+            ("ΟΔΥΣΣΕΥΣ ὀδυσσεύς", "οδυσσευσ ὀδυσσεύσ"),
+            ("CAFÉ cafe\u{301}", "café café"),
+            ("ＦＵＬＬ　Ｗｉｄｔｈ ①", "full width 1"),
+            ("ｶﾞ ガ", "ガ ガ"),
+            ("İzmir ısı", "i\u{307}zmir ısı"),
+            ("ru\u{200b}s\u{ad}t\u{200d}", "rust"),
+            ("❤\u{fe0f}", "❤"),
+            ("ﬁle ǆ ŉ", "file dž ʼn"),
+            ("\u{0}a\u{7}", "a"),
+            (" \u{200b} ", ""),
+        ] {
+            assert_eq!(caseless(text), caseless_text, "{text:?}");
+        }
+    }
+
+    #[test]
     fn search_ignores_case_accents_and_forms() {
         for (text, term) in [
             ("Zoë", "zoe"),
@@ -176,6 +229,7 @@ mod tests {
                 prop_assert_eq!(topic_name(&name), Some(name.clone()));
             }
             prop_assert_eq!(fold(&fold(&text)), fold(&text));
+            prop_assert_eq!(caseless(&caseless(&text)), caseless(&text));
         }
     }
 }

@@ -4,7 +4,7 @@ use feedline::broker::Attempt;
 use feedline::model::{Entry, GoneReason, PostId};
 use proptest::prelude::*;
 
-use crate::engine::{Engine, ids, post, user};
+use crate::engine::{Engine, ids, post, timeline, user};
 use crate::pulled::pull;
 
 /// One operation on an inbox. Ids come from a small range so that operations collide.
@@ -54,17 +54,19 @@ async fn do_all(engine: &Engine, name: &str, steps: &[Step]) -> Vec<String> {
         came.push(match step {
             Step::Fan(entry) => format!("{:?}", engine.fan(&ann, entry.clone()).await),
             Step::Merge(some, floor) => {
-                format!("{:?}", engine.broker.merge_inbox(&ann, &ids(some), PostId(*floor)).await)
+                format!("{:?}", engine.broker.merge_inbox(&timeline(&ann), &ids(some), PostId(*floor)).await)
             }
-            Step::Purge(some) => format!("{:?}", engine.broker.purge_inbox(&ann, &ids(some), GoneReason::Hidden).await),
+            Step::Purge(some) => {
+                format!("{:?}", engine.broker.purge_inbox(&timeline(&ann), &ids(some), GoneReason::Hidden).await)
+            }
             Step::Pull(entry, mark, attempt) => format!("{:?}", pull(engine, &ann, *mark, entry, *attempt).await),
             Step::CatchUp(news, mark) => {
-                let caught_up = engine.broker.catch_up_inbox(&ann, &epoch, news, *mark).await.unwrap();
+                let caught_up = engine.broker.catch_up_inbox(&timeline(&ann), &epoch, news, *mark).await.unwrap();
                 format!("{:?}", caught_up.map(|(position, written)| (position.offset, written)))
             }
             Step::Fill(some) => format!("{:?}", engine.fill(&ann, &epoch, some, 5).await.map(|it| it.offset)),
         });
-        let inbox = engine.broker.read_inbox(&ann).await.unwrap();
+        let inbox = engine.broker.read_inbox(&timeline(&ann)).await.unwrap();
         came.push(format!("{:?}", inbox.map(|it| (it.top.offset, it.floor, it.mark, it.entries))));
     }
     came

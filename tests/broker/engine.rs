@@ -9,7 +9,7 @@ use feedline::broker::{
     MessageListener, PageRecipients, PresenceEvent, Receipt, RedisBroker, RedisOptions, Signal,
 };
 use feedline::ledger::JobId;
-use feedline::model::{Entry, Epoch, Position, PositionRef, PostId, Retention, UserId};
+use feedline::model::{Entry, Epoch, InboxId, Position, PositionRef, PostId, Retention, UserId};
 use tokio::sync::mpsc;
 
 use crate::redis_server::RedisServer;
@@ -19,6 +19,15 @@ pub(crate) const LENGTH: u64 = 50;
 
 /// The longest time that any operation may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The inbox of a user's timeline.
+pub(crate) fn timeline(user: &UserId) -> InboxId {
+    InboxId::Timeline(user.clone())
+}
+
+pub(crate) fn timelines(users: &[UserId]) -> Vec<InboxId> {
+    users.iter().map(timeline).collect()
+}
 
 /// One notification that the listener received.
 #[derive(Debug, PartialEq, Eq)]
@@ -189,7 +198,7 @@ impl Engine {
     }
 
     pub(crate) async fn open_unfilled(&self, user: &UserId) -> Epoch {
-        match self.broker.open_inbox(user).await.expect("open_inbox succeeds") {
+        match self.broker.open_inbox(&timeline(user)).await.expect("open_inbox succeeds") {
             InboxState::Unfilled(epoch) => epoch,
             InboxState::Ready(..) => panic!("the inbox is already filled"),
         }
@@ -197,7 +206,7 @@ impl Engine {
 
     pub(crate) async fn fill(&self, user: &UserId, epoch: &Epoch, past: &[u64], floor: u64) -> Option<Position> {
         let past = ids(past);
-        self.broker.fill_inbox(user, epoch, &past, PostId(floor), 0).await.expect("fill_inbox succeeds")
+        self.broker.fill_inbox(&timeline(user), epoch, &past, PostId(floor), 0).await.expect("fill_inbox succeeds")
     }
 
     /// The first attempt at a job.
@@ -226,7 +235,8 @@ impl Engine {
 
     /// All entries of an inbox.
     pub(crate) async fn entries(&self, user: &UserId) -> Vec<Entry> {
-        let inbox = self.broker.read_inbox(user).await.expect("read_inbox succeeds").expect("the inbox exists");
+        let inbox =
+            self.broker.read_inbox(&timeline(user)).await.expect("read_inbox succeeds").expect("the inbox exists");
         inbox.entries.into_iter().map(|(_, entry)| entry).collect()
     }
 }

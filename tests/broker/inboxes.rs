@@ -7,7 +7,7 @@ use feedline::broker::{
 };
 use feedline::model::{Entry, GoneReason, Position, PostId, UserId};
 
-use crate::engine::{Engine, Heard, LENGTH, PATIENCE, data, ids, inbox_options, post, posts, to, user};
+use crate::engine::{Engine, Heard, LENGTH, PATIENCE, data, ids, inbox_options, post, posts, timeline, to, user};
 
 fn gone(id: u64, reason: GoneReason) -> Entry {
     Entry::Gone(PostId(id), reason)
@@ -20,25 +20,25 @@ fn edited(id: u64) -> Entry {
 pub(crate) async fn absent_inboxes_take_no_entries(engine: Engine) {
     let ann = user("ann");
     assert_eq!(engine.fan(&ann, post(1)).await, Receipt::Absent);
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[1]), PostId::ZERO).await.unwrap(), 0);
-    assert_eq!(engine.broker.purge_inbox(&ann, &ids(&[1]), GoneReason::Hidden).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[1]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.purge_inbox(&timeline(&ann), &ids(&[1]), GoneReason::Hidden).await.unwrap(), 0);
     assert_eq!(engine.fill(&ann, &"other".into(), &[1], 0).await, None);
-    assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
+    assert_eq!(engine.broker.read_inbox(&timeline(&ann)).await.unwrap(), None);
 }
 
 pub(crate) async fn inboxes_are_filled_once(engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
     assert_eq!(engine.open_unfilled(&ann).await, epoch, "reopening keeps the epoch");
-    assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
+    assert_eq!(engine.broker.read_inbox(&timeline(&ann)).await.unwrap(), None);
     assert_eq!(engine.broker.position("timeline:ann").await.unwrap(), None);
     assert_eq!(engine.fill(&ann, &"other".into(), &[1], 0).await, None);
 
     let filled = engine.fill(&ann, &epoch, &[3, 5, 8], 2).await.unwrap();
     assert_eq!(filled, Position { offset: 3, epoch: epoch.clone() });
     assert_eq!(engine.fill(&ann, &epoch, &[1, 2, 9], 0).await.unwrap(), filled);
-    assert_eq!(engine.broker.open_inbox(&ann).await.unwrap(), InboxState::Ready(filled.clone(), 0));
-    let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
+    assert_eq!(engine.broker.open_inbox(&timeline(&ann)).await.unwrap(), InboxState::Ready(filled.clone(), 0));
+    let inbox = engine.broker.read_inbox(&timeline(&ann)).await.unwrap().unwrap();
     assert_eq!((inbox.top, inbox.floor), (filled.clone(), PostId(2)));
     assert_eq!(inbox.entries, [(1, post(3)), (2, post(5)), (3, post(8))]);
     assert_eq!(engine.broker.positions(&["timeline:ann".into()]).await.unwrap(), [Some(filled)]);
@@ -47,9 +47,9 @@ pub(crate) async fn inboxes_are_filled_once(engine: Engine) {
     let bo = user("bo");
     let empty = engine.open(&bo).await;
     assert_eq!(empty.offset, 0);
-    let inbox = engine.broker.read_inbox(&bo).await.unwrap().unwrap();
+    let inbox = engine.broker.read_inbox(&timeline(&bo)).await.unwrap().unwrap();
     assert_eq!((inbox.top, inbox.floor, inbox.entries), (empty.clone(), PostId(0), vec![]));
-    assert_eq!(engine.broker.open_inbox(&bo).await.unwrap(), InboxState::Ready(empty, 0));
+    assert_eq!(engine.broker.open_inbox(&timeline(&bo)).await.unwrap(), InboxState::Ready(empty, 0));
 }
 
 pub(crate) async fn posts_fanned_out_during_a_fill_appear_once(engine: Engine) {
@@ -66,7 +66,7 @@ pub(crate) async fn posts_fanned_out_during_a_fill_appear_once(engine: Engine) {
     assert_eq!(engine.fan(&ann, post(9)).await, Receipt::Written(0));
     // Created before 8 and stored after the backfill was read.
     assert_eq!(engine.fan(&ann, post(3)).await, Receipt::Written(0));
-    let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
+    let inbox = engine.broker.read_inbox(&timeline(&ann)).await.unwrap().unwrap();
     let entries: Vec<_> = inbox.entries.iter().map(|(_, entry)| entry.clone()).collect();
     assert_eq!(entries, posts(&[4, 5, 8, 6, 7, 9, 3]));
     // Offsets 1 and 2 were already assigned during the fill.
@@ -79,13 +79,13 @@ pub(crate) async fn posts_removed_during_a_fill_stay_removed(engine: Engine) {
     let ann = user("ann");
     let epoch = engine.open_unfilled(&ann).await;
     assert_eq!(engine.fan(&ann, gone(4, GoneReason::Deleted)).await, Receipt::Written(0));
-    assert_eq!(engine.broker.purge_inbox(&ann, &ids(&[5]), GoneReason::Unfollowed).await.unwrap(), 1);
+    assert_eq!(engine.broker.purge_inbox(&timeline(&ann), &ids(&[5]), GoneReason::Unfollowed).await.unwrap(), 1);
     assert_eq!(engine.fan(&ann, edited(6)).await, Receipt::Unchanged);
     engine.fill(&ann, &epoch, &[4, 5, 6], 0).await.unwrap();
     let expected = [post(6), gone(4, GoneReason::Deleted), gone(5, GoneReason::Unfollowed)];
     assert_eq!(engine.entries(&ann).await, expected);
     assert_eq!(engine.fan(&ann, post(4)).await, Receipt::Unchanged);
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[4, 5]), PostId::ZERO).await.unwrap(), 1);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[4, 5]), PostId::ZERO).await.unwrap(), 1);
 }
 
 pub(crate) async fn posts_reach_an_inbox_once(engine: Engine) {
@@ -95,13 +95,13 @@ pub(crate) async fn posts_reach_an_inbox_once(engine: Engine) {
         assert_eq!(engine.fan(&ann, post(id)).await, Receipt::Unchanged);
     }
     assert_eq!(engine.fan(&ann, post(25)).await, Receipt::Written(0));
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[15, 40]), PostId::ZERO).await.unwrap(), 2);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[15, 40]), PostId::ZERO).await.unwrap(), 2);
     for id in [15, 25, 40] {
         assert_eq!(engine.fan(&ann, post(id)).await, Receipt::Unchanged, "{id}");
     }
     assert_eq!(engine.fan(&ann, post(35)).await, Receipt::Written(0));
     assert_eq!(engine.fan(&ann, post(50)).await, Receipt::Written(0));
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[35, 50]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[35, 50]), PostId::ZERO).await.unwrap(), 0);
     assert_eq!(engine.entries(&ann).await, posts(&[10, 20, 30, 25, 15, 40, 35, 50]));
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn posts_return_unless_deleted(engine: Engine) {
     }
     assert_eq!(engine.fan(&ann, post(1)).await, Receipt::Unchanged);
     assert_eq!(engine.fan(&ann, post(2)).await, Receipt::Written(0));
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[1, 2, 3]), PostId::ZERO).await.unwrap(), 1);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[1, 2, 3]), PostId::ZERO).await.unwrap(), 1);
     assert_eq!(engine.entries(&ann).await[6..], posts(&[2, 3]));
 }
 
@@ -140,14 +140,14 @@ pub(crate) async fn edits_do_not_reveal_membership(engine: Engine) {
     for id in [5, 6, 7] {
         assert_eq!(engine.fan(&ann, edited(id)).await, Receipt::Written(0));
     }
-    assert_eq!(engine.broker.purge_inbox(&ann, &ids(&[5]), GoneReason::Hidden).await.unwrap(), 0);
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[5]), PostId::ZERO).await.unwrap(), 1);
+    assert_eq!(engine.broker.purge_inbox(&timeline(&ann), &ids(&[5]), GoneReason::Hidden).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[5]), PostId::ZERO).await.unwrap(), 1);
     assert_eq!(engine.fan(&ann, post(6)).await, Receipt::Written(0));
-    let epoch = engine.broker.read_inbox(&ann).await.unwrap().unwrap().top.epoch;
-    let caught_up = engine.broker.catch_up_inbox(&ann, &epoch, &[edited(7), post(7)], 1).await.unwrap();
+    let epoch = engine.broker.read_inbox(&timeline(&ann)).await.unwrap().unwrap().top.epoch;
+    let caught_up = engine.broker.catch_up_inbox(&timeline(&ann), &epoch, &[edited(7), post(7)], 1).await.unwrap();
     assert_eq!(caught_up.expect("the inbox exists").1, 1);
     assert_eq!(engine.entries(&ann).await[4..], posts(&[5, 6, 7]));
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[5, 6, 7]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[5, 6, 7]), PostId::ZERO).await.unwrap(), 0);
 }
 
 /// Edits use up entries, but readers still find all posts above the floor, and the floor says where to continue.
@@ -156,7 +156,7 @@ pub(crate) async fn many_edits_keep_the_post(engine: Engine) {
     engine.open_with(&ann, &(1..=40).collect::<Vec<_>>()).await;
     for n in 0..4 * LENGTH {
         assert_eq!(engine.fan(&ann, edited(40)).await, Receipt::Written(0), "{n}");
-        let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
+        let inbox = engine.broker.read_inbox(&timeline(&ann)).await.unwrap().unwrap();
         assert!(inbox.entries.len() as u64 <= LENGTH + 200);
         for id in inbox.floor.0 + 1..=40 {
             assert!(inbox.entries.iter().any(|(_, entry)| *entry == post(id)), "{id} is above the floor and not there");
@@ -311,9 +311,9 @@ pub(crate) async fn merged_posts_are_added_once_and_pushed(mut engine: Engine) {
     let epoch = engine.open_unfilled(&ann).await;
     engine.fill(&ann, &epoch, &[20, 30], 10).await.unwrap();
     engine.broker.subscribe("timeline:ann").await.unwrap();
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[5, 10, 15, 20, 25]), PostId::ZERO).await.unwrap(), 2);
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[15, 25]), PostId::ZERO).await.unwrap(), 0);
-    assert_eq!(engine.broker.merge_inbox(&ann, &[], PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[5, 10, 15, 20, 25]), PostId::ZERO).await.unwrap(), 2);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[15, 25]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &[], PostId::ZERO).await.unwrap(), 0);
     assert_eq!(engine.entries(&ann).await, posts(&[20, 30, 15, 25]));
     let at = |offset| Some(Position { offset, epoch: epoch.clone() });
     let channel = || "timeline:ann".to_owned();
@@ -326,8 +326,8 @@ pub(crate) async fn purged_posts_are_removed_and_pushed(mut engine: Engine) {
     engine.open_with(&ann, &[1, 2, 3]).await;
     engine.broker.subscribe("timeline:ann").await.unwrap();
     let purged = ids(&[1, 3, 9]);
-    assert_eq!(engine.broker.purge_inbox(&ann, &purged, GoneReason::Unfollowed).await.unwrap(), 2);
-    assert_eq!(engine.broker.purge_inbox(&ann, &purged, GoneReason::Hidden).await.unwrap(), 0);
+    assert_eq!(engine.broker.purge_inbox(&timeline(&ann), &purged, GoneReason::Unfollowed).await.unwrap(), 2);
+    assert_eq!(engine.broker.purge_inbox(&timeline(&ann), &purged, GoneReason::Hidden).await.unwrap(), 0);
     let expected = [1, 3].map(|id| gone(id, GoneReason::Unfollowed));
     assert_eq!(engine.entries(&ann).await[3..], expected);
     let heard = engine.all_pushes().await.into_iter().map(|heard| match heard {
@@ -346,13 +346,13 @@ pub(crate) async fn empty_changes_leave_oversized_inboxes_unchanged(engine: Engi
         engine.fan(&ann, post(id)).await;
     }
     let more: Vec<u64> = (100..=LENGTH + 98).collect();
-    engine.broker.merge_inbox(&ann, &ids(&more), PostId::ZERO).await.unwrap();
+    engine.broker.merge_inbox(&timeline(&ann), &ids(&more), PostId::ZERO).await.unwrap();
     engine.fan(&ann, post(1_000)).await;
     engine.fan(&ann, post(1_001)).await;
     let before = engine.entries(&ann).await;
     assert_eq!(before.len() as u64, LENGTH + 100);
-    assert_eq!(engine.broker.purge_inbox(&ann, &[], GoneReason::Hidden).await.unwrap(), 0);
-    assert_eq!(engine.broker.merge_inbox(&ann, &[], PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.purge_inbox(&timeline(&ann), &[], GoneReason::Hidden).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &[], PostId::ZERO).await.unwrap(), 0);
     assert_eq!(engine.entries(&ann).await, before);
 }
 
@@ -368,13 +368,13 @@ pub(crate) async fn inboxes_are_bounded_and_report_what_they_drop(engine: Engine
             assert_eq!(engine.fan(&ann, post(id)).await, Receipt::Written(0));
             put.push(id);
         }
-        let floor = engine.broker.read_inbox(&ann).await.unwrap().unwrap().floor.0;
+        let floor = engine.broker.read_inbox(&timeline(&ann)).await.unwrap().unwrap().floor.0;
         let old: Vec<u64> = (1..=20).map(|at| newest / 2 + at * 3 + 1).filter(|id| !put.contains(id)).collect();
-        let merged = engine.broker.merge_inbox(&ann, &ids(&old), PostId::ZERO).await.unwrap();
+        let merged = engine.broker.merge_inbox(&timeline(&ann), &ids(&old), PostId::ZERO).await.unwrap();
         assert_eq!(merged, old.iter().filter(|id| **id > floor).count() as u64);
         put.extend(old.iter().filter(|id| **id > floor));
 
-        let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
+        let inbox = engine.broker.read_inbox(&timeline(&ann)).await.unwrap().unwrap();
         let length = engine.length() as usize;
         assert!(inbox.entries.len() < length + 200 && inbox.entries.len() >= length, "{}", inbox.entries.len());
         assert_eq!(inbox.entries.last().unwrap().0, inbox.top.offset);
@@ -384,7 +384,7 @@ pub(crate) async fn inboxes_are_bounded_and_report_what_they_drop(engine: Engine
         }
         assert!(inbox.floor.0 == 0 || (put.contains(&inbox.floor.0) && !received.contains(&inbox.floor.0)));
     }
-    let inbox = engine.broker.read_inbox(&ann).await.unwrap().unwrap();
+    let inbox = engine.broker.read_inbox(&timeline(&ann)).await.unwrap().unwrap();
     assert!(inbox.floor.0 > 0, "nothing was ever dropped: the test proves nothing");
     // Posts at or below the floor are not written to the inbox any more.
     assert_eq!(engine.fan(&ann, post(inbox.floor.0)).await, Receipt::Unchanged);
@@ -392,7 +392,7 @@ pub(crate) async fn inboxes_are_bounded_and_report_what_they_drop(engine: Engine
     let bo = user("bo");
     let past: Vec<u64> = (1..=LENGTH + 150).collect();
     engine.open_with(&bo, &past).await;
-    let inbox = engine.broker.read_inbox(&bo).await.unwrap().unwrap();
+    let inbox = engine.broker.read_inbox(&timeline(&bo)).await.unwrap().unwrap();
     assert_eq!((inbox.floor, inbox.entries.len() as u64), (PostId(150), LENGTH));
 }
 
@@ -409,7 +409,7 @@ pub(crate) async fn idle_inboxes_expire(engine: Engine) {
         }
     };
     tokio::time::timeout(PATIENCE, gone).await.expect("it expires in spite of regular writes");
-    assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
+    assert_eq!(engine.broker.read_inbox(&timeline(&ann)).await.unwrap(), None);
     assert_ne!(engine.open(&ann).await.epoch, first.epoch);
     // The other log existed first. Entries read from it are not mistaken for part of the log that now has its offsets.
     engine.open_with(&bo, &[4, 5, 6, 7]).await;
@@ -419,7 +419,7 @@ pub(crate) async fn idle_inboxes_expire(engine: Engine) {
 pub(crate) async fn concurrent_opens_create_one_inbox(engine: Engine) {
     let ann = user("ann");
     let opened = futures::future::join_all((0..20).map(async |_| {
-        let epoch = match engine.broker.open_inbox(&ann).await.unwrap() {
+        let epoch = match engine.broker.open_inbox(&timeline(&ann)).await.unwrap() {
             InboxState::Unfilled(epoch) => epoch,
             InboxState::Ready(position, _) => return position,
         };

@@ -4,7 +4,7 @@ use feedline::broker::{InboxState, LedgerMatch, continues};
 use feedline::ledger::{HighWaterMarks, high_water};
 use feedline::model::{ContentId, PostId, Tally};
 
-use crate::engine::{Engine, Heard};
+use crate::engine::{Engine, Heard, timeline};
 
 fn numbers(all: &[(&str, u64)]) -> HighWaterMarks {
     all.iter().map(|(kind, number)| ((*kind).to_owned(), high_water(*number))).collect()
@@ -59,26 +59,32 @@ pub(crate) async fn entries_of_another_incarnation_count_as_lost(mut engine: Eng
     let broker = std::sync::Arc::clone(&engine.broker);
     let ann = feedline::model::UserId::parse("ann").expect("a user id");
     broker.use_incarnation("first");
-    let InboxState::Unfilled(epoch) = broker.open_inbox(&ann).await.unwrap() else {
+    let InboxState::Unfilled(epoch) = broker.open_inbox(&timeline(&ann)).await.unwrap() else {
         panic!("the inbox is already filled")
     };
-    broker.fill_inbox(&ann, &epoch, &[PostId(1)], PostId::ZERO, 7).await.unwrap().expect("the epoch is unchanged");
+    broker
+        .fill_inbox(&timeline(&ann), &epoch, &[PostId(1)], PostId::ZERO, 7)
+        .await
+        .unwrap()
+        .expect("the epoch is unchanged");
     let log = engine.append("app:ann", "1").await.position;
     let object = ContentId::Post(PostId(1));
     broker.set_tallies(&[(object, Tally { likes: 5, comments: 0, version: 9 })]).await.unwrap();
 
     broker.use_incarnation("first");
-    assert!(broker.read_inbox(&ann).await.unwrap().is_some(), "the inbox was dropped");
+    assert!(broker.read_inbox(&timeline(&ann)).await.unwrap().is_some(), "the inbox was dropped");
     broker.use_incarnation("second");
     while !matches!(engine.heard.recv().await.expect("the listener"), Heard::Resync) {}
-    assert_eq!(broker.read_inbox(&ann).await.unwrap(), None);
+    assert_eq!(broker.read_inbox(&timeline(&ann)).await.unwrap(), None);
     let positions = broker.positions(&["timeline:ann".into(), "app:ann".into()]).await.unwrap();
     assert_eq!(positions[0], None);
     let unwritten = positions[1].clone().expect("a log that nothing was written to");
     assert!(unwritten.offset == 0 && !continues(&log.epoch, &unwritten.epoch), "{log:?} {unwritten:?}");
     let again = engine.append("app:ann", "1").await.position;
     assert!(!continues(&log.epoch, &again.epoch), "{log:?} {again:?}");
-    let InboxState::Unfilled(new) = broker.open_inbox(&ann).await.unwrap() else { panic!("the inbox was not dropped") };
+    let InboxState::Unfilled(new) = broker.open_inbox(&timeline(&ann)).await.unwrap() else {
+        panic!("the inbox was not dropped")
+    };
     assert_ne!(new, epoch);
     // A version lower than the one before the replacement.
     let tally = Tally { likes: 1, comments: 0, version: 2 };

@@ -8,7 +8,7 @@ use feedline::broker::{Append, Span, continues};
 use feedline::model::{Position, Retention};
 use futures::future::join_all;
 
-use crate::engine::{Engine, PATIENCE, data, post, to};
+use crate::engine::{Engine, PATIENCE, data, post, timeline, to};
 
 pub(crate) async fn offsets_are_contiguous_and_the_epoch_stays(engine: Engine) {
     let first = engine.append("app:1", "1").await.position;
@@ -37,7 +37,7 @@ pub(crate) async fn dropped_logs_are_empty(engine: Engine) {
     engine.append("app:1", "1").await;
     let kept = engine.append("app:2", "1").await.position;
     let ann = feedline::model::UserId::parse("ann").unwrap();
-    engine.broker.open_inbox(&ann).await.unwrap();
+    engine.broker.open_inbox(&timeline(&ann)).await.unwrap();
     engine.broker.drop_logs(&["app:1".to_owned(), "app:3".to_owned(), "timeline:ann".to_owned()]).await.unwrap();
     let again = engine.append("app:1", "2").await.position;
     let slice = engine.broker.read("app:1", Span::After(0, 10)).await.unwrap().unwrap();

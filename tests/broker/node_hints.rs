@@ -8,7 +8,7 @@ use feedline::broker::{
 };
 use feedline::model::{Position, PostId, UserId};
 
-use crate::engine::{Engine, Heard, PATIENCE, post, redis_options, user};
+use crate::engine::{Engine, Heard, PATIENCE, post, redis_options, timeline, timelines, user};
 use crate::redis_server::RedisServer;
 
 /// Two nodes on one Redis, whose only publications are hints.
@@ -23,7 +23,7 @@ async fn nodes() -> [Engine; 2] {
 /// A client of this node joins the timeline of a user.
 async fn join(node: &Engine, user: &UserId) -> Position {
     node.broker.subscribe(&format!("timeline:{user}")).await.unwrap();
-    match node.broker.open_inbox(user).await.unwrap() {
+    match node.broker.open_inbox(&timeline(user)).await.unwrap() {
         InboxState::Ready(position, _) => position,
         InboxState::Unfilled(epoch) => node.fill(user, &epoch, &[], 0).await.expect("the inbox exists"),
     }
@@ -75,7 +75,7 @@ async fn a_page_is_one_message_for_each_node() {
     server.ask("CONFIG RESETSTAT");
     assert_eq!(fan(&there, 7, &users).await.unwrap(), receipts);
     assert_eq!(server.calls("publish"), 3, "one for each node, and one that nobody hears");
-    let pull = Pull { mark: 1, entry: &post(8), users: &users, attempt: Attempt::First };
+    let pull = Pull { mark: 1, entry: &post(8), inboxes: &timelines(&users), attempt: Attempt::First };
     assert_eq!(there.broker.pull(pull).await.unwrap(), receipts);
     assert_eq!(server.calls("publish"), 6);
     for (offset, id) in [(1, 7), (2, 8)] {
@@ -93,7 +93,7 @@ async fn a_record_names_the_only_connection_that_hears_an_inbox() {
     let of = |engine: &Engine, user: &UserId| record(engine.server.as_ref().unwrap(), user);
     let first = join(&here, &ann).await;
     let recorded = of(&here, &ann).expect("a record");
-    there.broker.open_inbox(&ann).await.unwrap();
+    there.broker.open_inbox(&timeline(&ann)).await.unwrap();
     assert_eq!(of(&here, &ann), Some(recorded.clone()), "the other node does not hear the inbox");
 
     assert_eq!(join(&there, &ann).await, first);
@@ -201,6 +201,6 @@ async fn a_page_that_fails_half_way_hints_at_what_it_wrote() {
     let failed = fan(&there, 7, &users).await;
     assert!(matches!(&failed, Err(BrokerError::Failed(reason)) if reason.contains("WRONGTYPE")), "{failed:?}");
     assert_eq!(here.hear().await, heard(&users[0], &begin, 1, 7));
-    let slice = here.broker.read_inbox(&users[0]).await.unwrap().unwrap();
+    let slice = here.broker.read_inbox(&timeline(&users[0])).await.unwrap().unwrap();
     assert_eq!(slice.entries, [(1, feedline::model::Entry::Post(PostId(7)))]);
 }

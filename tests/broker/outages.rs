@@ -7,7 +7,7 @@ use feedline::broker::{
 };
 use feedline::model::PostId;
 
-use crate::engine::{Engine, Heard, PATIENCE, data, ids, post, redis_options, user};
+use crate::engine::{Engine, Heard, PATIENCE, data, ids, post, redis_options, timeline, user};
 use crate::redis_server::RedisServer;
 
 /// Waits until the broker reports that hints arrive again.
@@ -82,13 +82,13 @@ async fn truncated_logs_get_a_new_epoch() {
     assert!(unwritten.offset == 0 && !continues(&first.epoch, &unwritten.epoch));
     let slice = engine.broker.read("app:1", Span::After(0, 9)).await.unwrap().unwrap();
     assert_eq!((slice.top, slice.entries), (unwritten, vec![]));
-    assert_eq!(engine.broker.read_inbox(&ann).await.unwrap(), None);
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[9]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.read_inbox(&timeline(&ann)).await.unwrap(), None);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[9]), PostId::ZERO).await.unwrap(), 0);
     assert_eq!(engine.fill(&ann, &inbox.epoch, &[1], 0).await, None);
     let again = engine.append("app:1", "new").await.position;
     assert_eq!(again.offset, 1);
     assert_ne!(again.epoch, first.epoch);
-    match engine.broker.open_inbox(&ann).await.unwrap() {
+    match engine.broker.open_inbox(&timeline(&ann)).await.unwrap() {
         InboxState::Unfilled(epoch) => assert_ne!(epoch, inbox.epoch),
         ready => panic!("{ready:?}: it lacks post 2"),
     }

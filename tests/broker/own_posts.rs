@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use feedline::broker::{FanOut, FannedOut, PageRecipients, Receipt};
 use feedline::model::{PostId, UserId};
 
-use crate::engine::{Engine, ids, post, posts, user};
+use crate::engine::{Engine, ids, post, posts, timeline, user};
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
@@ -41,7 +41,7 @@ pub(crate) async fn own_posts_are_added_once(mut engine: Engine) {
     assert_eq!(engine.broker.add_own_post(&ann, PostId(60)).await.unwrap(), 1);
     assert_eq!(fan_now(&engine, 4, &ann, &ann, 60).await, unchanged);
     assert_eq!(fan_now(&engine, 5, &ann, &ann, 70).await, unchanged);
-    assert_eq!(engine.broker.merge_inbox(&ann, &ids(&[40, 60]), PostId::ZERO).await.unwrap(), 0);
+    assert_eq!(engine.broker.merge_inbox(&timeline(&ann), &ids(&[40, 60]), PostId::ZERO).await.unwrap(), 0);
     assert_eq!(engine.entries(&ann).await, posts(&[20, 30, 40, 50, 70, 60]));
     assert_eq!(engine.all_pushes().await.len(), 4);
 }

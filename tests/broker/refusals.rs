@@ -3,7 +3,7 @@
 use feedline::broker::{Attempt, BrokerError, FanOut, JobAttempt, JobProgress, PageRecipients, Pull};
 use feedline::model::PostId;
 
-use crate::engine::{Engine, post, to, user};
+use crate::engine::{Engine, post, timeline, timelines, to, user};
 use crate::outages::healed;
 
 /// How Redis is made to refuse, how it works again, and the reason.
@@ -28,13 +28,16 @@ async fn refused_writes_are_reported_and_can_be_repeated() {
         let (page, author) = (PageRecipients::Users(0), user("bo"));
         let fan_out =
             FanOut { attempt: &attempt, page: &page, entry: &entry, author: &author, users: &ann, created_at: 0 };
-        let pull = Pull { mark: n, entry: &pulled, users: &ann, attempt: Attempt::First };
+        let pull = Pull { mark: n, entry: &pulled, inboxes: &timelines(&ann), attempt: Attempt::First };
         let calls = async |fan_out| {
             [
                 ("append", engine.broker.append(to(&entry)).await.map(drop)),
                 ("fan-out", engine.broker.fan_out(fan_out).await.map(drop)),
                 ("pull", engine.broker.pull(pull).await.map(drop)),
-                ("merge", engine.broker.merge_inbox(&ann[0], &[PostId(third)], PostId::ZERO).await.map(drop)),
+                (
+                    "merge",
+                    engine.broker.merge_inbox(&timeline(&ann[0]), &[PostId(third)], PostId::ZERO).await.map(drop),
+                ),
             ]
         };
         for (call, failed) in calls(fan_out).await {

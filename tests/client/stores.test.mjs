@@ -156,6 +156,92 @@ describe("timelines", () => {
     await same("it is deleted", [rest]);
     assert.equal(timeline.entries[0].post.id, unrelated.id);
   });
+
+  test("of a list are live, catch up, and end with the list", async () => {
+    const { ann, bo, post } = await withPost(at);
+    const [cy, di] = [someone("cy"), someone("di")];
+    await at.server.meet(cy, di);
+    const feedline = await at.open(ann);
+    const { api, network } = feedline;
+    const { id } = await api.lists.create({ name: "near" });
+    for (const user of [bo, cy]) await api.lists.add({ id, user });
+    const list = feedline.openTimeline({ method: "lists.read", params: { id }, channel: `list:${id}` });
+    await feedline.ready(list);
+    const are = (...wanted) =>
+      until(() => String(idsOf(list.entries)) === String(wanted), `not ${wanted}, but ${idsOf(list.entries)}`);
+    await are(post.id);
+    const live = await at.server.post(cy, "live");
+    await are(live.id, post.id);
+    assert.equal(list.entries[0].isLive, true);
+    await at.server.done(cy, "PATCH", `/posts/${live.id}`, { text: "edited" });
+    await until(() => list.entries[0].post.text === "edited");
+    await at.server.done(cy, "PUT", `/posts/${post.id}/repost`);
+    await until(() => list.entries[1].post.reposted_by?.count === 1, "the repost is counted");
+    await are(live.id, post.id);
+    network.cut();
+    await until(() => !feedline.connection.isLive);
+    const missed = await at.server.post(bo, "missed");
+    await at.server.done(cy, "DELETE", `/posts/${live.id}`);
+    network.mend();
+    feedline.connection.nudge();
+    await are(missed.id, post.id);
+    assert.equal(list.marks[0].kind, "recovered");
+    const before = await at.server.post(di, "before");
+    await api.lists.add({ id, user: di });
+    await are(before.id, missed.id, post.id);
+    await api.lists.remove({ id, user: bo });
+    // What another member reposted stays, as their repost.
+    await until(() => list.entries.length === 2 && list.entries[1].post.repost?.id === post.id);
+    await api.lists.delete({ id });
+    await until(() => list.error?.code === 404, "it does not say that it ended");
+  });
+});
+
+describe("filters", () => {
+  const at = withFeedline();
+
+  test("take posts and comments away, or mark them, and a change of them shows at once", async () => {
+    const { ann, bo, post } = await withPost(at);
+    const feedline = await at.open(ann);
+    const { api, timeline } = feedline;
+    const comments = await feedline.ready(feedline.openComments(post.id));
+    const say = (text) => at.server.done(bo, "POST", `/posts/${post.id}/comments`, { text });
+    const muted = await at.server.post(bo, "about turnips");
+    const note = await say("turnips, again");
+    await until(() => timeline.entries.length === 2 && comments.items.length === 1);
+    timeline.watch([muted.id]);
+    const shown = () => [timeline.entries, comments.items].map(idsOf);
+    const are = (...wanted) => until(() => JSON.stringify(shown()) === JSON.stringify(wanted), `not ${wanted}`);
+    const filter = await api.filters.create({ words: ["turnips"] });
+    await are([post.id], []);
+    await at.server.post(bo, "turnips, and more turnips");
+    await say("more turnips");
+    const other = await at.server.post(bo, "about tea");
+    await are([other.id, post.id], []);
+    // An edit may bring a word in, and take it out.
+    const edit = (text) => at.server.done(bo, "PATCH", `/posts/${other.id}`, { text });
+    await edit("about turnips");
+    await are([post.id], []);
+    await edit("about tea again");
+    await timeline.reload();
+    await are([other.id, post.id], []);
+    await api.filters.update({ id: filter.id, action: "warn", in: ["home"] });
+    await until(() => timeline.entries.length === 4 && comments.items.length === 2);
+    const marks = () => timeline.entries.map((entry) => entry.post.filtered?.[0] ?? null);
+    assert.deepEqual(marks(), [null, filter.id, filter.id, null]);
+    timeline.watch([other.id]);
+    await edit("turnips");
+    await until(() => marks()[0] === filter.id);
+    await edit("tea");
+    await until(() => marks()[0] === null);
+    await api.filters.update({ id: filter.id, in: ["comments"] });
+    await until(() => comments.items.every(({ filtered }) => filtered?.[0] === filter.id));
+    assert.deepEqual(marks(), [null, null, null, null]);
+    await at.server.done(bo, "PATCH", `/comments/${note.id}`, { text: "tea" });
+    await until(() => comments.items[1].filtered === undefined);
+    await api.filters.delete({ id: filter.id });
+    await until(() => comments.items[0].filtered === undefined);
+  });
 });
 
 describe("comments", () => {

@@ -60,6 +60,7 @@ async fn every_event_is_in_both_documents() {
         "comment",
         "counts",
         "edited",
+        "filters.changed",
         "gone",
         "like.changed",
         "like.reverted",
@@ -77,6 +78,7 @@ async fn every_event_is_in_both_documents() {
     assert_eq!(pushed.collect::<BTreeSet<_>>(), types);
     for (name, address) in [
         ("timeline", "timeline:{user}"),
+        ("list", "list:{id}"),
         ("notifications", "notifications:{user}"),
         ("user", "user:{id}"),
         ("topic", "topic:{name}"),
@@ -146,7 +148,8 @@ async fn absent_and_null_are_told_apart_in_changes_and_the_status_only() {
     let of_profile = ["avatar", "bio", "data"].map(|it| format!("ProfileUpdate.{it}"));
     // Null is "unknown", because the ledger cannot be read; an empty list is "none".
     let unknown = ["nodes", "quarantine", "work"].map(|it| format!("DeploymentStatus.{it}"));
-    let expected: BTreeSet<String> = cleared.into_iter().chain(of_profile).chain(unknown).collect();
+    let ending = ["FilterUpdate.until".to_owned()];
+    let expected: BTreeSet<String> = cleared.into_iter().chain(of_profile).chain(unknown).chain(ending).collect();
     assert_eq!(nullable, expected);
 }
 

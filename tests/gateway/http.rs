@@ -6,6 +6,9 @@ use feedline::api::operations::{Access, Operation, Operations};
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::operation_cases::{
+    account_and_user_cases, list_and_filter_cases, post_and_comment_cases, timeline_and_list_cases,
+};
 use crate::server::{API_KEY, Answer, Server, token};
 
 fn error(answer: &Answer) -> (u16, &str, Option<&str>) {
@@ -48,180 +51,6 @@ fn timeless(mut created: Value) -> Value {
         created[field] = Value::Null;
     }
     created
-}
-
-/// An operation and its input.
-type Case = (&'static str, Value);
-
-fn account_and_user_cases() -> Vec<Case> {
-    vec![
-        ("accounts.export", json!({})),
-        ("accounts.export", json!({ "cursor": "p1" })),
-        ("users.get", json!({ "id": "bo" })),
-        ("users.get", json!({ "id": "nobody" })),
-        ("users.update", json!({ "name": "Ann", "avatar": "https://a.example/1" })),
-        ("users.update", json!({ "avatar": null })),
-        ("users.update", json!({ "bio": "I am", "data": { "k": [1] } })),
-        ("users.update", json!({ "bio": "x".repeat(501) })),
-        ("users.update", json!({ "name": "" })),
-        ("users.search", json!({ "q": "AN", "limit": 1 })),
-        ("users.search", json!({ "q": "" })),
-        ("users.suggest", json!({ "limit": 3 })),
-        ("users.suggest", json!({ "cursor": "x" })),
-        ("users.notify", json!({ "id": "bo" })),
-        ("users.notify", json!({ "id": "nobody" })),
-        ("users.unnotify", json!({ "id": "bo" })),
-        ("users.posts", json!({ "id": "bo", "limit": 5 })),
-        ("users.posts", json!({ "id": "nobody" })),
-        ("users.posts", json!({ "id": "bo", "limit": 0 })),
-        ("users.posts", json!({ "id": "bo", "cursor": "x" })),
-        ("users.unfollow", json!({ "id": "bo" })),
-        ("users.follow", json!({ "id": "bo" })),
-        ("users.follow", json!({ "id": "ann" })),
-        ("users.follow", json!({ "id": "nobody" })),
-        ("users.followers", json!({ "id": "ann" })),
-        ("users.following", json!({ "id": "ann", "limit": 1 })),
-        ("users.shared", json!({ "id": "bo", "limit": 1 })),
-        ("users.shared", json!({ "id": "nobody" })),
-        ("users.requests", json!({})),
-        ("users.requested", json!({ "limit": 1 })),
-        ("users.accept", json!({ "id": "nobody" })),
-        ("users.reject", json!({ "id": "bo" })),
-        ("users.remove_follower", json!({ "id": "nobody" })),
-        ("users.friends", json!({ "limit": 1 })),
-        ("users.friends", json!({ "cursor": "x" })),
-        ("users.hidden", json!({})),
-        ("users.muted", json!({ "limit": 0 })),
-        ("users.blocked", json!({ "cursor": "r1" })),
-        ("users.likes", json!({ "id": "bo", "limit": 5 })),
-        ("users.likes", json!({ "id": "nobody" })),
-        ("users.comments", json!({ "id": "bo", "limit": 5 })),
-        ("users.comments", json!({ "id": "bo", "cursor": "?" })),
-    ]
-}
-
-fn post_and_comment_cases(post: u64, comment: &Value, to_delete: u64) -> Vec<Case> {
-    vec![
-        ("posts.create", json!({ "text": "from here #x", "topics": ["y"], "data": { "k": 1 } })),
-        ("posts.create", json!({ "text": "" })),
-        ("posts.create", json!({ "text": "x".repeat(5001) })),
-        ("posts.create", json!({ "text": "x", "unknown": 1 })),
-        ("posts.create", json!({ "text": 1 })),
-        ("reports.create", json!({ "post": post, "reason": "spam" })),
-        ("reports.create", json!({ "post": post, "user": "bo", "reason": "spam" })),
-        ("posts.get", json!({ "id": post })),
-        ("posts.get", json!({ "id": 1 })),
-        ("posts.many", json!({ "ids": [post, 1] })),
-        ("posts.many", json!({ "ids": [] })),
-        ("posts.explore", json!({ "limit": 1 })),
-        ("posts.explore", json!({ "cursor": "?" })),
-        ("posts.delete", json!({ "id": post })),
-        ("posts.delete", json!({ "id": 1 })),
-        ("posts.create", json!({ "text": "hm", "quote": 1 })),
-        ("posts.repost", json!({ "id": post })),
-        ("posts.repost", json!({ "id": post, "visibility": "friends" })),
-        ("posts.repost", json!({ "id": 1 })),
-        ("posts.reposters", json!({ "id": post, "limit": 5 })),
-        ("posts.reposters", json!({ "id": 1 })),
-        ("posts.unrepost", json!({ "id": post })),
-        ("posts.unrepost", json!({ "id": 1 })),
-        ("posts.quotes", json!({ "id": post, "limit": 5 })),
-        ("posts.quotes", json!({ "id": 1 })),
-        ("quotes.detach", json!({ "id": post })),
-        ("quotes.detach_all", json!({ "user": "bo" })),
-        ("conversations.mute", json!({ "id": post })),
-        ("conversations.mute", json!({ "id": 1 })),
-        ("conversations.unmute", json!({ "id": post })),
-        ("devices.register", json!({ "id": "phone", "platform": "fcm", "token": "t-1", "time_zone": "Asia/Tokyo" })),
-        ("devices.register", json!({ "id": "phone", "platform": "pager" })),
-        ("devices.register", json!({ "id": "phone", "platform": "webhook", "endpoint": "https://a.example" })),
-        ("devices.list", json!({})),
-        ("devices.remove", json!({ "id": "phone" })),
-        ("devices.remove", json!({ "id": "x".repeat(65) })),
-        ("push.key", json!({})),
-        ("push.preferences", json!({})),
-        ("push.set_preferences", json!({ "kinds": { "like": false }, "daily_cap": 5 })),
-        ("push.set_preferences", json!({ "daily_cap": 0 })),
-        ("comments.create", json!({ "id": post, "text": "hello @cy", "reply_to": comment })),
-        ("comments.create", json!({ "id": post, "text": "" })),
-        ("comments.create", json!({ "id": post, "text": "x".repeat(5001) })),
-        ("comments.create", json!({ "id": 1, "text": "x" })),
-        ("comments.list", json!({ "id": post, "limit": 5 })),
-        ("comments.list", json!({ "id": post, "reply_to": comment, "limit": 1 })),
-        ("comments.list", json!({ "id": post, "reply_to": 1 })),
-        ("comments.list", json!({ "id": 1 })),
-        ("comments.list", json!({ "id": post, "order": "oldest", "limit": 1 })),
-        ("comments.get", json!({ "id": comment })),
-        ("comments.get", json!({ "id": 1 })),
-        ("comments.many", json!({ "ids": [comment, 1] })),
-        ("comments.many", json!({ "ids": [] })),
-        ("comments.edit", json!({ "id": comment, "text": "not mine" })),
-        ("comments.edit", json!({ "id": comment, "text": "" })),
-        ("comments.likers", json!({ "id": comment, "limit": 5 })),
-        ("comments.likers", json!({ "id": 1 })),
-        ("comments.delete", json!({ "id": comment })),
-        ("comments.delete", json!({ "id": 1 })),
-        ("notifications.list", json!({ "limit": 5 })),
-        ("notifications.list", json!({ "limit": 0 })),
-        ("notifications.mark_read", json!({ "seen": true })),
-        ("notifications.mark_read", json!({})),
-        ("notifications.mark_read", json!({ "id": 1 })),
-        ("likes.add", json!({ "post": 1 })),
-        ("likes.add", json!({ "comment": 1 })),
-        ("likes.remove", json!({ "comment": "x" })),
-        ("likes.list", json!({ "id": 1 })),
-        ("likes.list", json!({ "id": post, "limit": 101 })),
-        ("posts.edit", json!({ "id": post, "text": "mine now" })),
-        ("posts.edit", json!({ "id": 1, "text": "x" })),
-        ("posts.edit", json!({ "id": to_delete, "text": "" })),
-    ]
-}
-
-fn timeline_and_list_cases(post: u64, position: Value) -> Vec<Case> {
-    vec![
-        ("timeline.read", json!({ "limit": 100 })),
-        ("timeline.read", json!({ "limit": 101 })),
-        ("timeline.updates", json!({ "offset": 0, "epoch": "other" })),
-        ("timeline.updates", json!({ "offset": 0 })),
-        ("timeline.updates", position),
-        ("timeline.mark_read", json!({ "id": post })),
-        ("timeline.mark_read", json!({ "id": "x" })),
-        ("favourites.add", json!({ "type": "book", "id": "a-b" })),
-        ("favourites.add", json!({ "type": "post", "id": "1" })),
-        ("favourites.add", json!({ "type": "No", "id": "1" })),
-        ("favourites.list", json!({ "type": "book" })),
-        ("favourites.list", json!({ "type": "book", "limit": 0 })),
-        ("favourites.count", json!({ "type": "book" })),
-        ("favourites.check", json!({ "type": "book", "ids": ["a-b", "c"] })),
-        ("favourites.check", json!({ "type": "book" })),
-        ("favourites.holders", json!({ "type": "book", "id": "a-b" })),
-        ("favourites.common", json!({ "type": "book", "user": "bo" })),
-        ("favourites.remove", json!({ "type": "book", "id": "a-b" })),
-        ("topics.list", json!({ "limit": 5 })),
-        ("topics.list", json!({ "cursor": "?" })),
-        ("topics.list", json!({ "q": "x" })),
-        ("topics.search", json!({ "q": "x", "limit": 5 })),
-        ("topics.search", json!({ "q": "" })),
-        ("topics.read", json!({ "name": "rust" })),
-        ("topics.read", json!({ "name": "a-b" })),
-        ("users.hide", json!({ "id": "cy" })),
-        ("users.unhide", json!({ "id": "cy" })),
-        ("users.mute", json!({ "id": "bo" })),
-        ("users.unmute", json!({ "id": "bo" })),
-        ("users.reposts_off", json!({ "id": "bo" })),
-        ("users.reposts_off", json!({ "id": "nobody" })),
-        ("users.reposts_on", json!({ "id": "bo" })),
-        ("users.block", json!({ "id": "cy" })),
-        ("users.block", json!({ "id": "ann" })),
-        ("users.block", json!({ "id": "nobody" })),
-        ("users.follow", json!({ "id": "cy" })),
-        ("users.unblock", json!({ "id": "cy" })),
-        ("sessions.delete", json!({})),
-        ("accounts.password", json!({ "old": "correct horse", "new": "battery staple" })),
-        // These are last, since likes settle at any time between two replies.
-        ("likes.add", json!({ "post": post })),
-        ("likes.remove", json!({ "post": post })),
-    ]
 }
 
 /// The path whose parameters the input has.
@@ -271,6 +100,10 @@ async fn http_and_rpc_answers_are_equal_for_every_operation() {
     let position = ann.rpc("timeline.read", &json!({})).await["position"].clone();
     let mut cases = account_and_user_cases();
     cases.extend(post_and_comment_cases(post, &comment["id"], to_delete));
+    let list = server.done("ann", "POST", "/lists", &json!({ "name": "mine" })).await;
+    let filter = json!({ "words": ["x"], "action": "warn" });
+    let filter = server.done("ann", "POST", "/filters", &filter).await;
+    cases.extend(list_and_filter_cases(&list["id"], &filter["id"]));
     cases.extend(timeline_and_list_cases(post, position));
     let operations = Operations::new();
     let named: BTreeSet<&str> = cases.iter().map(|(name, _)| *name).collect();
@@ -286,6 +119,12 @@ async fn http_and_rpc_answers_are_equal_for_every_operation() {
     assert_eq!((gone.status.as_u16(), gone.body), (200, json!({})));
     assert_eq!(ann.rpc("posts.delete", &json!({ "id": to_delete_too })).await, json!({}));
     assert_eq!(Client::connect(&server, "dee").await.rpc("accounts.delete", &json!({})).await, json!({}));
+    for (operation, path, id) in [("lists.delete", "lists", &list["id"]), ("filters.delete", "filters", &filter["id"])]
+    {
+        assert_eq!(ann.rpc(operation, &json!({ "id": id })).await, json!({}));
+        let gone = server.call("ann", "DELETE", &format!("/{path}/{id}"), &Value::Null).await;
+        assert_eq!(error(&gone), (404, "not_found", None));
+    }
     for id in [to_delete, to_delete_too] {
         let gone = server.call("ann", "GET", &format!("/posts/{id}"), &Value::Null).await;
         assert_eq!(error(&gone), (404, "not_found", None));
@@ -423,7 +262,7 @@ fn check_description(operation: &Operation, path: &str, described: &Value) {
         "comments.many" => vec!["ids"],
         "users.posts" => vec!["with", "without"],
         "timeline.read" | "topics.read" | "favourites.list" | "favourites.common" | "posts.get" | "posts.explore"
-        | "users.likes" | "posts.quotes" => vec!["with"],
+        | "users.likes" | "posts.quotes" | "lists.read" => vec!["with"],
         _ => Vec::new(),
     };
     let named: Vec<_> = parameters.iter().filter(is_list).filter_map(|list| list["name"].as_str()).collect();

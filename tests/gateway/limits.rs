@@ -353,6 +353,32 @@ async fn a_leaving_node_serves_everything_for_the_drain_delay() {
 }
 
 #[tokio::test]
+async fn connections_opened_before_a_shutdown_get_their_answer() {
+    const REQUEST: &[u8] = b"GET /api/v1/topics HTTP/1.1\r\nhost: a\r\n\r\n";
+    let mut server = Server::start_with(&[("server.drain_delay", "0s"), ("server.drain", "0s")]).await;
+    let connect = || TcpStream::connect(("127.0.0.1", server.port()));
+    let mut late = connect().await.expect("a connection");
+    // The node finds these and the signal at the same time.
+    server.signal("-STOP");
+    let mut waiting = Vec::new();
+    for _ in 0..100 {
+        let mut socket = connect().await.expect("a connection");
+        socket.write_all(REQUEST).await.expect("to write");
+        waiting.push(socket);
+    }
+    server.terminate();
+    server.signal("-CONT");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    late.write_all(REQUEST).await.expect("to write");
+    for mut socket in waiting.into_iter().chain([late]) {
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.expect("an answer, and the end");
+        assert!(answer.starts_with("HTTP/1.1 "), "{answer:?}");
+    }
+    assert!(server.ended().await.success());
+}
+
+#[tokio::test]
 async fn startup_warns_of_a_redis_that_may_evict_keys() {
     for (policy, warns) in [("noeviction", false), ("allkeys-lru", true)] {
         let redis = RedisServer::start();

@@ -53,6 +53,9 @@ fn value(operation: &str, member: &str, post: u64, comment: u64) -> Value {
     match (operation.split('.').next().unwrap_or_default(), member) {
         ("comments", "id") if !matches!(operation, "comments.create" | "comments.list") => json!(comment),
         ("posts" | "quotes" | "comments" | "conversations" | "likes" | "timeline", "id") => json!(post),
+        // Nobody's: the input is valid, and not found.
+        ("lists" | "filters", "id") => json!(1),
+        ("filters", "words") => json!(["x"]),
         (_, "post") => json!(post),
         (_, "comment") => json!(comment),
         ("users", "id") => json!("bo"),

@@ -71,7 +71,7 @@ const LENGTHS: [usize; 3] = [1, 20, 100];
 
 /// Measures until the costs are equal, a few times at most: on a busy machine, background work of the posts and likes
 /// before can last through all attempts of one measurement.
-async fn equal_costs(mut measure: impl AsyncFnMut() -> Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+pub(crate) async fn equal_costs(mut measure: impl AsyncFnMut() -> Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     let mut costs = measure().await;
     for _ in 0..4 {
         if costs.iter().all(|cost| *cost == costs[0]) {

@@ -289,6 +289,41 @@ async fn a_repost_leaves_with_its_post() {
 }
 
 #[tokio::test]
+async fn a_block_takes_reposts_of_the_other_from_everybody() {
+    for Setup { server, .. } in &Setup::all().await {
+        server.follow("fan", "bo").await;
+        server.follow("fan", "cy").await;
+        let post = server.post("ann", "by ann").await;
+        let by_bo = repost(server, "bo", post).await;
+        lists(server, "fan", "/timeline", &[by_bo]).await;
+        let by_cy = repost(server, "cy", post).await;
+        until("the repeat is counted", async || {
+            items(server, "fan", "/timeline").await[0]["reposted_by"]["count"] == 1
+        })
+        .await;
+        let before = server.done("fan", "GET", "/timeline", &Value::Null).await["position"].clone();
+        for (by, of) in [("ann", "bo"), ("bo", "ann")] {
+            server.done(by, "PUT", &format!("/users/{of}/block"), &Value::Null).await;
+            let what = format!("{by} blocks {of}");
+            assert_eq!(ids(server, "fan", "/timeline").await, [by_cy], "{what}: another repost takes its place");
+            for reader in ["fan", "stranger", "bo"] {
+                assert!(ids(server, reader, "/users/bo/posts").await.is_empty(), "{what}: {reader}");
+                assert_eq!(status(server, reader, "GET", &format!("/posts/{by_bo}")).await, 404, "{what}: {reader}");
+            }
+            server.done(by, "DELETE", &format!("/users/{of}/block"), &Value::Null).await;
+            assert_eq!(ids(server, "fan", "/timeline").await, [by_bo], "{what}: it returns");
+            assert_eq!(ids(server, "stranger", "/users/bo/posts").await, [by_bo], "{what}");
+        }
+        // Pushes and recovery leave it out as well.
+        server.done("bo", "PUT", "/users/ann/block", &Value::Null).await;
+        let updates = format!("/timeline/updates?offset=0&epoch={}", before["epoch"].as_str().expect("an epoch"));
+        let updates = items(server, "fan", &updates).await;
+        let shown: Vec<&Value> = updates.iter().map(|it| &it["data"]).filter(|data| data["type"] == "post").collect();
+        assert_eq!(shown.iter().map(|it| &it["post"]["id"]).collect::<Vec<_>>(), [&json!(by_cy)], "{updates:?}");
+    }
+}
+
+#[tokio::test]
 async fn readers_see_a_quoted_post_only_if_they_may() {
     for Setup { server, .. } in &Setup::all().await {
         server.follow("fan", "bo").await;

@@ -55,6 +55,7 @@ async fn the_greatest_id_is_known(ledger: Any) {
         replies: 0,
         edited_at: None,
         liked: None,
+        filtered: Vec::new(),
         removed: None,
     };
     ledger.create_comment(&comment).await.unwrap();

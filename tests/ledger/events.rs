@@ -43,6 +43,7 @@ fn comment(number: u64, post: u64, author: &str, mentions: &[&str]) -> Comment {
         replies: 0,
         edited_at: None,
         liked: None,
+        filtered: Vec::new(),
         removed: None,
     }
 }

@@ -7,6 +7,7 @@ use feedline::ledger::{
     RestrictedAuthor, TopicPost, Work,
 };
 use feedline::model::{DomainEvent, Edges, PostId, Restriction, UserId, Visibility};
+use futures::stream::{self, StreamExt as _};
 
 use crate::support::{NOW, conformance, edit, follow, id, ids, load_all, own_all, post, publish, store, users};
 
@@ -164,23 +165,25 @@ async fn open_requests_are_limited(ledger: Any) {
     let most_by = usize::try_from(MAX_REQUESTS_BY).unwrap();
     let most_to = usize::try_from(MAX_REQUESTS_TO).unwrap();
     let many: Vec<UserId> = (0..most_to).map(|n| UserId::parse(&format!("u{n}")).unwrap()).collect();
-    for user in &many {
-        ledger.ensure_user(user, NOW).await.expect("a user");
-    }
+    let some_at_a_time = 16;
+    let ensure = async |user: &UserId| ledger.ensure_user(user, NOW).await.map(drop).expect("a user");
+    stream::iter(&many).for_each_concurrent(some_at_a_time, ensure).await;
     users(&*ledger, &["ann", "bo", "late"]).await;
     lock(&*ledger, "ann", true).await;
     lock(&*ledger, "late", true).await;
-    for user in &many[..most_by] {
+    let ask_locked = async |user: &UserId| {
         ledger.set_locked(user, true, NOW).await.expect("it is locked");
         let outcome = ledger.follow(&id("bo"), user, NOW, 9_999).await.expect("an answer");
         assert!(matches!(outcome, FollowOutcome::Requested), "{outcome:?}");
-    }
+    };
+    stream::iter(&many[..most_by]).for_each_concurrent(some_at_a_time, ask_locked).await;
     let outcome = ledger.follow(&id("bo"), &id("ann"), NOW, 9_999).await.expect("an answer");
     assert!(matches!(outcome, FollowOutcome::TooManyRequests), "{outcome:?}");
-    for user in &many {
+    let ask_ann = async |user: &UserId| {
         let outcome = ledger.follow(user, &id("ann"), NOW, 9).await.expect("an answer");
         assert!(matches!(outcome, FollowOutcome::Requested), "{outcome:?}");
-    }
+    };
+    stream::iter(&many).for_each_concurrent(some_at_a_time, ask_ann).await;
     let outcome = ledger.follow(&id("late"), &id("ann"), NOW, 9).await.expect("an answer");
     assert!(matches!(outcome, FollowOutcome::AskedTooOften), "{outcome:?}");
     // Nobody with all of their follows asks.

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    BeginOutcome, CommentStore, EventConsumer, EventStore, FollowStore, IdempotencyStore, IdempotentWrite, LikeBatch,
-    LikeStore, MarkUpTo, NotificationEvent, NotificationMark, NotificationStore, PostStore, RevertReason, Work,
-    WriteLease,
+    BeginOutcome, CommentStore, ErasureStore, EventConsumer, EventStore, FilterChange, FilterStore, FollowStore,
+    IdempotencyStore, IdempotentWrite, LikeBatch, LikeStore, ListOutcome, ListStore, MarkUpTo, NotificationEvent,
+    NotificationMark, NotificationStore, PostStore, RevertReason, Work, WriteLease,
 };
-use feedline::model::{Comment, CommentId, ContentId, LikeChange, NotificationKind, PostId};
+use feedline::model::{
+    Comment, CommentId, ContentId, Filter, FilterAction, FilterContext, FilterId, LikeChange, NotificationKind, PostId,
+};
 
 use crate::postgres_server::PostgresServer;
 use crate::support::{NOW, PATIENCE, database, delete, follow, id, open_at, post, publish, store, users};
@@ -167,6 +169,7 @@ async fn waiting_likes_see_the_deleted_comment() {
         replies: 0,
         edited_at: None,
         liked: None,
+        filtered: Vec::new(),
         removed: None,
     };
     ledger.create_comment(&said).await.unwrap();
@@ -246,5 +249,73 @@ async fn consumers_that_finish_an_event_together_remove_it() {
     let second = async move { ledger.finish_events(EventConsumer::Outlet, &[1]).await };
     held_up((server, &name), (first, ""), second).await.unwrap();
     let left = server.client(&name).await.query_one("SELECT count(*) FROM events", &[]).await.unwrap();
+    assert_eq!(left.get::<_, i64>(0), 0);
+}
+
+fn filter(word: &str) -> Filter {
+    Filter {
+        id: FilterId(0),
+        words: vec![word.to_owned()],
+        action: FilterAction::Hide,
+        contexts: vec![FilterContext::Home],
+        whole_word: true,
+        until: None,
+        created_at: NOW,
+    }
+}
+
+#[tokio::test]
+async fn waiting_creations_count_the_concurrent_filter() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    let created = "INSERT INTO filters (owner, words, action, contexts, whole_word, created_at) \
+                   VALUES ('ann', '{theirs}', 'hide', '{home}', true, 0)";
+    let asking = Arc::clone(&ledger);
+    let call = async move { asking.create_filter(&id("ann"), &filter("mine"), 1, None).await.unwrap() };
+    assert_eq!(meanwhile((server, &name), ("ann", created), call).await, None);
+    let filters = ledger.filters_of(&[id("ann")]).await.unwrap();
+    assert_eq!(filters.iter().map(|(_, filter)| &*filter.words[0]).collect::<Vec<_>>(), ["theirs"]);
+}
+
+#[tokio::test]
+async fn waiting_changes_keep_other_members_of_the_concurrent_one() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann"]).await;
+    let made = ledger.create_filter(&id("ann"), &filter("before"), 9, None).await.unwrap().expect("a filter");
+    let lock = "UPDATE filters SET words = '{after}', until = 7";
+    let asking = Arc::clone(&ledger);
+    let change = FilterChange { action: Some(FilterAction::Warn), ..FilterChange::default() };
+    let call = async move { asking.update_filter(&id("ann"), made.id, &change).await.unwrap() };
+    let expected = Filter { id: made.id, action: FilterAction::Warn, until: Some(7), ..filter("after") };
+    assert_eq!(held_up((server, &name), (lock, ""), call).await, Some(expected.clone()));
+    assert_eq!(ledger.filters_of(&[id("ann")]).await.unwrap(), [(id("ann"), expected)]);
+}
+
+#[tokio::test]
+async fn waiting_changes_of_lists_see_the_concurrent_one() {
+    let (server, name) = database().await;
+    let ledger = open_at(server, &name).await;
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    let list = ledger.create_list(&id("ann"), "list", true, NOW, 1, None).await.unwrap().expect("a list").id;
+    let bo = format!("INSERT INTO list_users VALUES ({}, 'bo', 0)", list.0);
+    let asking = Arc::clone(&ledger);
+    let call = async move { asking.sync_exclusion(&id("ann"), &id("bo"), NOW).await.unwrap() };
+    let synced = meanwhile((server, &name), ("ann", &bo), call).await;
+    assert!(synced.is_some_and(|(is_listed, jobs)| is_listed && jobs.len() == 1), "bo is in the list now");
+    let asking = Arc::clone(&ledger);
+    let call = async move { asking.sync_exclusion(&id("ann"), &id("bo"), NOW).await.unwrap() };
+    let synced = meanwhile((server, &name), ("ann", "DELETE FROM list_users"), call).await;
+    assert_eq!(synced, Some((false, vec![])));
+    let asking = Arc::clone(&ledger);
+    let call = async move { asking.add_to_list(&id("ann"), list, &crate::lists::user("cy"), NOW, 1).await.unwrap() };
+    assert_eq!(meanwhile((server, &name), ("ann", &bo), call).await, ListOutcome::Full);
+    // A member that joins during the erasure of the owner does not stay behind.
+    let asking = Arc::clone(&ledger);
+    let call = async move { asking.erase_rest(&id("ann"), 99).await.unwrap() };
+    let cy = format!("INSERT INTO list_users VALUES ({}, 'cy', 0)", list.0);
+    assert_eq!(meanwhile((server, &name), ("ann", &cy), call).await, 3, "the list and its members");
+    let left = server.client(&name).await.query_one("SELECT count(*) FROM list_users", &[]).await.unwrap();
     assert_eq!(left.get::<_, i64>(0), 0);
 }

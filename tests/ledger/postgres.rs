@@ -262,6 +262,7 @@ async fn write_rows_of_all_tables(ledger: &PostgresLedger, people: &[UserId]) {
             replies: 0,
             edited_at: None,
             liked: None,
+            filtered: Vec::new(),
             removed: None,
         };
         ledger.create_comment(&said).await.unwrap();

@@ -28,6 +28,7 @@ async fn comment(ledger: &dyn Ledger, number: u64, post: u64, parent: Option<u64
         replies: 0,
         edited_at: None,
         liked: None,
+        filtered: Vec::new(),
         removed: None,
     };
     ledger.create_comment(&comment).await.expect("it is stored");

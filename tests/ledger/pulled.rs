@@ -39,7 +39,14 @@ async fn log_positions_grow_and_are_unique_for_a_job(ledger: Any) {
     let gone = Entry::Gone(PostId(10), GoneReason::Deleted);
     let third = ledger.pull(JobId(8), &id("ann"), &gone, true, NOW + 9).await.unwrap();
     assert_eq!(ledger.pulled_top().await.unwrap(), third);
-    let entry = |mark, author, entry, repeated, at| PullLogEntry { mark, author: id(author), entry, repeated, at };
+    let entry = |mark, author, entry, repeated, at| PullLogEntry {
+        mark,
+        author: id(author),
+        topics: None,
+        entry,
+        repeated,
+        at,
+    };
     let all = [
         entry(first, "ann", post(10), false, NOW),
         entry(second, "bo", Entry::Edited(PostId(9)), false, NOW),

@@ -263,6 +263,7 @@ async fn damaged_rows_are_omitted(ledger: &dyn Ledger, damage: impl AsyncFn(&str
             replies: 0,
             edited_at: None,
             liked: None,
+            filtered: Vec::new(),
             removed: None,
         };
         ledger.create_comment(&comment).await.unwrap();

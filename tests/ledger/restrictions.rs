@@ -50,7 +50,8 @@ async fn restrictions_are_set_and_lifted_once(ledger: Any) {
         set(&mut relation);
         relation
     };
-    let cases: [(Restriction, Vec<Work>, Relation, Relation); 3] = [
+    let reposts = Work::Edge { change: EdgeWork::DetachReposts, reader: id("ann"), author: id("bo") };
+    let cases: [(Restriction, Vec<Work>, Relation, Relation); 5] = [
         (Restriction::Hide, vec![part("bo", "ann")], Relation::default(), seen(|it| it.hidden = true)),
         (Restriction::Mute, vec![part("ann", "bo")], seen(|it| it.muted = true), Relation::default()),
         (
@@ -59,6 +60,8 @@ async fn restrictions_are_set_and_lifted_once(ledger: Any) {
             seen(|it| it.blocks = true),
             seen(|it| it.blocked = true),
         ),
+        (Restriction::Reposts, vec![reposts], seen(|it| it.reposts_off = true), Relation::default()),
+        (Restriction::Listed, vec![part("ann", "bo")], seen(|it| it.listed = true), Relation::default()),
     ];
     for (barrier, jobs, mine, theirs) in cases {
         assert_eq!(unrestrict(&*ledger, barrier, "ann", "bo").await, None, "{barrier:?} was not there");
@@ -73,6 +76,7 @@ async fn restrictions_are_set_and_lifted_once(ledger: Any) {
             (Restriction::Hide, edges.hiding),
             (Restriction::Mute, edges.muting),
             (Restriction::Block, edges.blocking),
+            (Restriction::Reposts, edges.reposts_off),
         ];
         assert!(received.iter().all(|(which, is_so)| *is_so == (*which == barrier)), "{barrier:?}: {edges:?}");
         let edges = ledger.profile(&id("ann"), Some(&id("bo")), 0).await.unwrap().unwrap().edges;
@@ -226,11 +230,12 @@ async fn relations_are_returned_in_the_order_of_pairs(ledger: Any) {
 }
 
 async fn authors_with_restrictions_are_flagged(ledger: Any) {
-    let people = ["hides", "muted", "blocks", "blocked", "mutes", "hidden", "plain"];
+    let people = ["hides", "muted", "blocks", "blocked", "mutes", "hidden", "plain", "lists", "listed"];
     users(&*ledger, &people).await;
     restrict(&*ledger, Restriction::Hide, "hides", "hidden").await.expect("it is new");
     restrict(&*ledger, Restriction::Mute, "mutes", "muted").await.expect("it is new");
     restrict(&*ledger, Restriction::Block, "blocks", "blocked").await.expect("it is new");
+    restrict(&*ledger, Restriction::Listed, "lists", "listed").await.expect("it is new");
     let asked = ids(&[&people[..], &["hides", "nobody"]].concat());
     let found = async |asked: &[UserId]| {
         let found = ledger.restricted_authors(asked).await.unwrap();
@@ -239,7 +244,7 @@ async fn authors_with_restrictions_are_flagged(ledger: Any) {
         found.sort();
         found
     };
-    assert_eq!(found(&asked).await, ids(&["blocked", "blocks", "hides", "muted"]));
+    assert_eq!(found(&asked).await, ids(&["blocked", "blocks", "hides", "listed", "muted"]));
     unrestrict(&*ledger, Restriction::Mute, "mutes", "muted").await.expect("it was there");
     assert!(found(&ids(&["muted"])).await.is_empty());
     assert!(found(&[]).await.is_empty());

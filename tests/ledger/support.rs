@@ -294,6 +294,7 @@ pub(crate) fn comment(number: u64, author: &str, parent: Option<u64>) -> Comment
         replies: 0,
         edited_at: None,
         liked: None,
+        filtered: Vec::new(),
         removed: None,
     }
 }

@@ -3,7 +3,11 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Comment, Edge, Mark, Model, Post, User, ViewContext, Visibility};
+use crate::filters::{self, Filter, FilterChange};
+use crate::lists::{List, Member};
+use crate::model::{Comment, Edge, Mark, Model, Post, User, Visibility};
+use crate::notifications::AppNotification;
+use crate::threads::thread;
 
 /// A user action.
 #[derive(Clone, Debug)]
@@ -72,6 +76,42 @@ pub(crate) enum Act {
         id: u64,
         on: bool,
     },
+    CreateFilter(Filter),
+    ChangeFilter {
+        by: User,
+        id: u64,
+        change: FilterChange,
+    },
+    DeleteFilter {
+        by: User,
+        id: u64,
+    },
+    CreateList(List),
+    /// Makes a list exclusive, or not.
+    SetExclusive {
+        by: User,
+        id: u64,
+        on: bool,
+    },
+    /// Adds a member to a list, or removes it.
+    SetMember {
+        by: User,
+        id: u64,
+        member: Member,
+        on: bool,
+    },
+    DeleteList {
+        by: User,
+        id: u64,
+    },
+    /// Follows a topic, or ends that.
+    FollowTopic {
+        by: User,
+        topic: &'static str,
+        on: bool,
+    },
+    /// The backend notifies users.
+    Notify(AppNotification),
 }
 
 /// The HTTP request of an action.
@@ -99,7 +139,7 @@ impl Act {
                     body["topics"] = json!([topic]);
                 }
                 if post.visibility != Visibility::Public {
-                    body["visibility"] = as_json(&post.visibility);
+                    body["visibility"] = post.visibility.as_json();
                 }
                 if let Some(quoted) = post.quote {
                     body["quote"] = json!(quoted);
@@ -109,7 +149,7 @@ impl Act {
             Self::Edit { id, text, visibility, .. } => {
                 let mut body = json!({ "text": text });
                 if let Some(visibility) = visibility {
-                    body["visibility"] = as_json(visibility);
+                    body["visibility"] = visibility.as_json();
                 }
                 ("PATCH", format!("/posts/{id}"), body)
             }
@@ -151,102 +191,30 @@ impl Act {
             }
             Self::Remove { id, on } => (set_or_end(*on), format!("/posts/{id}/removal"), Value::Null),
             Self::Repost { id, on, .. } => (set_or_end(*on), format!("/posts/{id}/repost"), Value::Null),
-        }
-    }
-
-    /// Whether a user may name a post: repost it, or quote it.
-    fn expected_naming(model: &Model, by: User, id: u64, is_repost: bool) -> u16 {
-        let meant = model.meant_by(id);
-        if !model.finds(by, id) {
-            return 404;
-        }
-        let post = &model.posts[&meant];
-        let is_for_all = matches!(post.visibility, Visibility::Public | Visibility::NotTo(_));
-        let is_open = is_for_all && !model.locks.locked.contains(post.author);
-        // A user who mutes the author would not see the repost.
-        let is_repostable = post.author == by || (is_open && !model.has(Edge::Mute, by, post.author));
-        let is_refused = post.is_removed || (is_repost && !is_repostable);
-        if is_refused { 403 } else { 200 }
-    }
-
-    /// The expected status if no server or store fails.
-    pub(crate) fn expected(&self, model: &Model) -> u16 {
-        match self {
-            _ if model.suspended.contains(self.by()) => 403,
-            Self::Suspend { .. } => 200,
-            Self::Remove { id, .. } => {
-                if model.posts.contains_key(id) {
-                    200
-                } else {
-                    404
-                }
+            Self::CreateFilter(filter) => {
+                let Filter { words, hides, contexts, .. } = filter;
+                let body = json!({ "words": words, "action": filters::action(*hides), "in": filters::names(contexts) });
+                ("POST", "/filters".into(), body)
             }
-            Self::Publish(Post { author, quote: Some(quoted), .. }) => {
-                match Self::expected_naming(model, author, *quoted, false) {
-                    200 => 201,
-                    refused => refused,
-                }
+            Self::ChangeFilter { id, change, .. } => {
+                let body = match change {
+                    FilterChange::Words(words) => json!({ "words": words }),
+                    FilterChange::Hides(hides) => json!({ "action": filters::action(*hides) }),
+                    FilterChange::Contexts(contexts) => json!({ "in": filters::names(contexts) }),
+                };
+                ("PATCH", format!("/filters/{id}"), body)
             }
-            Self::Publish(_) => 201,
-            Self::Repost { on: false, .. } => 200,
-            Self::Repost { by, id, .. } => Self::expected_naming(model, by, *id, true),
-            // A follower blocked by the followee gets 404; a follower who blocks the followee gets 409.
-            Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, to, from) => 404,
-            Self::Set { edge: Edge::Follow, to, on: true, .. } if model.suspended.contains(to) => 404,
-            Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, from, to) => 409,
-            Self::Answer { by, from, accepts: true } => {
-                let is_there = model.locks.is_shown(from, by) || model.has(Edge::Follow, from, by);
-                if is_there { 200 } else { 404 }
+            Self::DeleteFilter { id, .. } => ("DELETE", format!("/filters/{id}"), Value::Null),
+            Self::CreateList(list) => {
+                ("POST", "/lists".into(), json!({ "name": list.name, "exclusive": list.is_exclusive }))
             }
-            Self::Set { .. } | Self::Lock { .. } | Self::Answer { .. } | Self::RemoveFollower { .. } => 200,
-            // Applies to the reposted post.
-            Self::Edit { by, id, .. }
-                if model.posts.get(id).is_some_and(|it| it.author == *by && it.repost.is_some()) =>
-            {
-                if model.finds(by, *id) { 400 } else { 404 }
+            Self::SetExclusive { id, on, .. } => ("PATCH", format!("/lists/{id}"), json!({ "exclusive": on })),
+            Self::SetMember { id, member, on, .. } => {
+                (set_or_end(*on), format!("/lists/{id}/{}", member.path()), Value::Null)
             }
-            Self::Comment(Comment { author: by, post: id, .. })
-            | Self::Mark { mark: Mark::Like, by, id, .. }
-            | Self::Mark { mark: Mark::Favourite, by, id, on: true, .. }
-                if model.finds(by, *id) && model.meant_by(*id) != *id =>
-            {
-                400
-            }
-            Self::Edit { by, id, .. } if model.posts.get(id).is_some_and(|it| it.author == *by && it.is_removed) => 403,
-            Self::Edit { by, id, .. } | Self::Delete { by, id } => match model.posts.get(id) {
-                Some(post) if post.author == *by => 200,
-                // Existence is not revealed to users who cannot see it.
-                Some(post) if model.may_see(by, post, ViewContext::Direct) => 403,
-                _ => 404,
-            },
-            Self::Comment(comment) => {
-                let Comment { author, post, reply_to, .. } = comment;
-                // Only its author finds a removed post, and nobody comments on it.
-                if model.finds(author, *post) && model.posts[post].is_removed {
-                    403
-                } else if model.finds(author, *post)
-                    && reply_to.is_none_or(|parent| model.finds_comment(author, parent))
-                {
-                    201
-                } else {
-                    404
-                }
-            }
-            Self::Uncomment { by, id, post } => match model.comments.get(id) {
-                _ if model.emptied.contains(id) => 404,
-                Some(comment) if comment.author == *by => 200,
-                Some(_) if !model.finds(by, *post) => 404,
-                Some(_) if model.posts.get(post).is_some_and(|post| post.author == *by) => 200,
-                Some(_) if model.finds_comment(by, *id) => 403,
-                _ => 404,
-            },
-            // A user can always remove their own favourites.
-            Self::Mark { mark: Mark::Favourite, on: false, .. } => 200,
-            Self::Mark { mark, by, id, .. } => {
-                let finds =
-                    if *mark == Mark::CommentLike { model.finds_comment(by, *id) } else { model.finds(by, *id) };
-                if finds { 200 } else { 404 }
-            }
+            Self::DeleteList { id, .. } => ("DELETE", format!("/lists/{id}"), Value::Null),
+            Self::FollowTopic { topic, on, .. } => (set_or_end(*on), format!("/topics/{topic}/follow"), Value::Null),
+            Self::Notify(sent) => ("POST", "/notifications".into(), sent.as_json()),
         }
     }
 
@@ -256,7 +224,9 @@ impl Act {
         match self {
             Self::Publish(post) => {
                 let quote = post.quote.map(|id| model.meant_by(id));
-                model.publish(made.expect("an id"), Post { quote, ..post.clone() });
+                let made = made.expect("an id");
+                model.publish(made, Post { quote, ..post.clone() });
+                model.notify_of_quote(made);
             }
             Self::Repost { by, id, on: true } => {
                 let meant = model.meant_by(*id);
@@ -318,6 +288,15 @@ impl Act {
             Self::Mark { mark, by, id, on, .. } => model.mark(*mark, by, *id, *on),
             Self::Suspend { user, on } => model.suspend(user, *on),
             Self::Remove { id, on } => model.remove(*id, *on),
+            Self::CreateFilter(filter) => drop(model.filters.insert(made.expect("an id"), filter.clone())),
+            Self::ChangeFilter { id, change, .. } => model.filters.get_mut(id).expect("a filter").change(change),
+            Self::DeleteFilter { id, .. } => drop(model.filters.remove(id)),
+            Self::CreateList(list) => drop(model.lists.insert(made.expect("an id"), list.clone())),
+            Self::SetExclusive { id, on, .. } => model.set_exclusive(*id, *on),
+            Self::SetMember { id, member, on, .. } => model.set_member(*id, *member, *on),
+            Self::DeleteList { id, .. } => model.delete_list(*id),
+            Self::FollowTopic { by, topic, on } => model.follow_topic(by, topic, *on, received),
+            Self::Notify(sent) => model.notify(sent),
         }
     }
 
@@ -328,12 +307,7 @@ impl Act {
                 Some(*id)
             }
             Self::Comment(Comment { post, .. }) | Self::Uncomment { post, .. } | Self::Mark { post, .. } => Some(*post),
-            Self::Publish(_)
-            | Self::Set { .. }
-            | Self::Lock { .. }
-            | Self::Answer { .. }
-            | Self::RemoveFollower { .. }
-            | Self::Suspend { .. } => None,
+            _ => None,
         }
     }
 
@@ -354,7 +328,15 @@ impl Act {
             | Self::Lock { user: by, .. }
             | Self::Answer { by, .. }
             | Self::RemoveFollower { by, .. } => by,
-            Self::Suspend { .. } | Self::Remove { .. } => "",
+            Self::Suspend { .. } | Self::Remove { .. } | Self::Notify(_) => "",
+            Self::CreateFilter(Filter { owner: by, .. })
+            | Self::ChangeFilter { by, .. }
+            | Self::DeleteFilter { by, .. }
+            | Self::CreateList(List { owner: by, .. })
+            | Self::SetExclusive { by, .. }
+            | Self::SetMember { by, .. }
+            | Self::FollowTopic { by, .. }
+            | Self::DeleteList { by, .. } => by,
             Self::Edit { by, .. }
             | Self::Delete { by, .. }
             | Self::Uncomment { by, .. }
@@ -363,10 +345,12 @@ impl Act {
         }
     }
 
-    /// The text of the post or comment that the action creates.
+    /// The text of the post or comment that the action creates, the first word of the filter, or the name of the list.
     pub(crate) fn makes(&self) -> Option<&str> {
         match self {
             Self::Publish(Post { text, .. }) | Self::Comment(Comment { text, .. }) => Some(text),
+            Self::CreateFilter(filter) => filter.words.first().map(String::as_str),
+            Self::CreateList(list) => Some(&list.name),
             _ => None,
         }
     }
@@ -379,11 +363,41 @@ impl Act {
         }
     }
 
+    /// The whole response, if it says more than the model has.
+    pub(crate) fn answer(&self) -> Option<Value> {
+        let Self::Notify(AppNotification { to, unknown, .. }) = self else { return None };
+        Some(json!({ "accepted": to.len(), "unknown": unknown.iter().collect::<Vec<_>>() }))
+    }
+
+    /// Whether a filter of the user changes.
+    pub(crate) fn is_of_filter(&self) -> bool {
+        matches!(self, Self::CreateFilter(_) | Self::ChangeFilter { .. } | Self::DeleteFilter { .. })
+    }
+
+    /// Whether a list or the followed topics of the user change.
+    pub(crate) fn is_of_list(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateList(_)
+                | Self::SetExclusive { .. }
+                | Self::SetMember { .. }
+                | Self::DeleteList { .. }
+                | Self::FollowTopic { .. }
+        )
+    }
+
+    /// Whether the model records notifications of the action.
+    pub(crate) fn notifies(&self) -> bool {
+        matches!(self, Self::Notify(_) | Self::Publish(Post { quote: Some(_), .. }))
+    }
+
     /// The path of the list that contains the created object.
     pub(crate) fn list(&self) -> Option<String> {
         match self {
             Self::Publish(post) => Some(format!("/users/{}/posts", post.author)),
             Self::Comment(comment) => Some(thread(comment.post, comment.reply_to)),
+            Self::CreateFilter(_) => Some("/filters".into()),
+            Self::CreateList(_) => Some("/lists".into()),
             _ => None,
         }
     }
@@ -391,9 +405,15 @@ impl Act {
     /// Returns the same action with mapped ids.
     pub(crate) fn renamed(mut self, name: impl Fn(u64) -> u64) -> Self {
         match &mut self {
-            Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Remove { id, .. } | Self::Repost { id, .. } => {
-                *id = name(*id);
-            }
+            Self::Edit { id, .. }
+            | Self::Delete { id, .. }
+            | Self::Remove { id, .. }
+            | Self::Repost { id, .. }
+            | Self::ChangeFilter { id, .. }
+            | Self::DeleteFilter { id, .. }
+            | Self::SetExclusive { id, .. }
+            | Self::SetMember { id, .. }
+            | Self::DeleteList { id, .. } => *id = name(*id),
             Self::Uncomment { id, post, .. } | Self::Mark { id, post, .. } => (*id, *post) = (name(*id), name(*post)),
             Self::Comment(comment) => {
                 comment.post = name(comment.post);
@@ -404,33 +424,24 @@ impl Act {
             | Self::Lock { .. }
             | Self::Answer { .. }
             | Self::RemoveFollower { .. }
-            | Self::Suspend { .. } => {}
+            | Self::Suspend { .. }
+            | Self::CreateFilter(_)
+            | Self::CreateList(_)
+            | Self::FollowTopic { .. }
+            | Self::Notify(_) => {}
         }
         self
     }
 
     /// Whether the action deletes an object. A retry may then return `not_found`.
     pub(crate) fn takes_away(&self) -> bool {
-        matches!(self, Self::Delete { .. } | Self::Uncomment { .. })
+        matches!(
+            self,
+            Self::Delete { .. } | Self::Uncomment { .. } | Self::DeleteFilter { .. } | Self::DeleteList { .. }
+        )
     }
-}
-
-/// The path of the comments on a post, or of the replies to one of them.
-pub(crate) fn thread(post: u64, parent: Option<u64>) -> String {
-    let under = parent.map(|id| format!("?reply_to={id}")).unwrap_or_default();
-    format!("/posts/{post}/comments{under}")
 }
 
 fn set_or_end(on: bool) -> &'static str {
     if on { "PUT" } else { "DELETE" }
-}
-
-fn as_json(of: &Visibility) -> Value {
-    match of {
-        Visibility::Public => json!("public"),
-        Visibility::Followers => json!("followers"),
-        Visibility::Friends => json!("friends"),
-        Visibility::OnlyTo(those) => json!({ "only_to": those }),
-        Visibility::NotTo(those) => json!({ "not_to": those }),
-    }
 }

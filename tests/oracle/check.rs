@@ -8,9 +8,14 @@ use serde_json::{Value, json};
 use crate::actions::Act;
 use crate::api::attempt;
 use crate::comments::under;
+use crate::filters::FilterContext;
+use crate::lists::{lists, logs, strangers};
 use crate::model::{Edge, Mark, Model, Post, TOPICS, USERS, User, ViewContext};
+use crate::muted::{filters, updates};
+use crate::notified::{notifications, unread_notifications};
 use crate::random::SeededRandom;
 use crate::server::{PATIENCE, Server};
+use crate::topic_follows::{brought, followed};
 use crate::world::{Bounds, World};
 
 /// The result of a comparison; an error describes the difference.
@@ -24,6 +29,9 @@ pub(crate) enum Exactness {
     /// The timeline has no surplus posts, and contains all posts that have arrived. Other posts may be missing.
     Arrived,
 }
+
+/// The largest number of unread posts or notifications that the server counts.
+pub(crate) const MAX_COUNTED: usize = 100;
 
 /// Sends a GET request. Retries temporary failures.
 pub(crate) async fn get(node: &Server, user: User, path: &str) -> (u16, Value) {
@@ -100,21 +108,51 @@ async fn profile(node: &Server, model: &Model, reader: User, author: User, limit
         return locked(node, reader, &path).await;
     }
     if model.may_read_user(reader, author) {
-        posts(node, model, reader, &path, limit, &model.profile(reader, author)).await
+        posts(node, model, reader, (&path, None), limit, &model.profile(reader, author)).await
     } else {
         not_found(node, reader, &path).await
     }
 }
 
-/// Compares a list of posts: the ids, their order, and the current content of each post.
-async fn posts(node: &Server, model: &Model, reader: User, path: &str, limit: usize, expected: &[u64]) -> Verdict {
+/// Compares a list of posts: the ids, their order, and the current content of each post. `context`: what filters of the
+/// reader apply; `None`: none of them.
+pub(crate) async fn posts(
+    node: &Server,
+    model: &Model,
+    reader: User,
+    (path, context): (&str, Option<FilterContext>),
+    limit: usize,
+    expected: &[u64],
+) -> Verdict {
     let items = pages(node, reader, path, limit).await?;
     listed(&format!("{path} for {reader}"), &ids(&items), expected)?;
-    items.iter().try_for_each(|item| as_it_is(model, reader, item))
+    items.iter().try_for_each(|item| as_listed(model, reader, item, context))
+}
+
+/// Compares the posts of a topic, or all public posts.
+async fn discovery(node: &Server, model: &Model, reader: User, topic: Option<&str>, limit: usize) -> Verdict {
+    let path = topic.map_or("/posts/explore".to_owned(), |topic| format!("/topics/{topic}/posts"));
+    let expected = topic.map_or_else(|| model.explore(reader), |topic| model.topic(reader, topic));
+    posts(node, model, reader, (&path, Some(FilterContext::Topics)), limit, &expected).await
+}
+
+/// Compares a post of a list with the model: what the reader sees of it, and the marks of filters.
+fn as_listed(model: &Model, reader: User, item: &Value, context: Option<FilterContext>) -> Verdict {
+    as_it_is(model, reader, item, context)?;
+    let post = &model.posts[&item["id"].as_u64().expect("an id")];
+    brought(model, reader, item, context)?;
+    let marks = context.map(|context| model.outcome(reader, post, context).marks());
+    marked(reader, item, &marks.unwrap_or_default())
+}
+
+/// Compares the filters that mark an item.
+pub(crate) fn marked(reader: User, item: &Value, expected: &[u64]) -> Verdict {
+    let marks = if expected.is_empty() { Value::Null } else { json!(expected) };
+    same(&format!("the marks of {} for {reader}", item["id"]), &item["filtered"], &marks)
 }
 
 /// Compares a post with the model as this reader sees it: content, counts and flags.
-fn as_it_is(model: &Model, reader: User, item: &Value) -> Verdict {
+fn as_it_is(model: &Model, reader: User, item: &Value, context: Option<FilterContext>) -> Verdict {
     let id = item["id"].as_u64().expect("an id");
     let Some(post) = model.posts.get(&id) else { return Err(format!("{id} does not exist")) };
     same(&format!("post {id}"), &(&item["text"], &item["author"]), &(&json!(post.text), &json!(post.author)))?;
@@ -122,22 +160,37 @@ fn as_it_is(model: &Model, reader: User, item: &Value) -> Verdict {
     same(&format!("the likes, comments and favourites of {id}"), &counts, &model.counts(id).map(Some))?;
     let counts = ["reposts", "quotes"].map(|of| item[of].as_u64().and_then(|n| usize::try_from(n).ok()));
     same(&format!("the reposts and quotes of {id}"), &counts, &model.named_counts(id).map(Some))?;
-    named(model, reader, item, post)?;
+    named(model, reader, item, post, context)?;
     let flags = ["liked", "favourited"].map(|flag| &item[flag]);
     let expected = [Mark::Like, Mark::Favourite].map(|mark| json!(model.marked(mark, reader, id)));
     same(&format!("what {reader} made of {id}"), &flags, &expected.each_ref())
 }
 
 /// Compares the posts that a post names.
-fn named(model: &Model, reader: User, item: &Value, post: &Post) -> Verdict {
+fn named(model: &Model, reader: User, item: &Value, post: &Post, context: Option<FilterContext>) -> Verdict {
     let id = &item["id"];
     let repost = item["repost"]["id"].as_u64();
     same(&format!("what {id} reposts"), &repost, &post.repost)?;
     if repost.is_some() {
-        as_it_is(model, reader, &item["repost"])?;
+        as_it_is(model, reader, &item["repost"], context)?;
+        marked(reader, &item["repost"], &[])?;
     }
-    let is_seen =
-        |quoted: &u64| model.posts.get(quoted).is_some_and(|quoted| model.may_see(reader, quoted, ViewContext::Listed));
+    quoted(model, reader, item, post, context)
+}
+
+/// Compares the post that a post quotes.
+pub(crate) fn quoted(
+    model: &Model,
+    reader: User,
+    item: &Value,
+    post: &Post,
+    context: Option<FilterContext>,
+) -> Verdict {
+    let id = &item["id"];
+    let is_shown = |quoted: &Post| {
+        model.may_see(reader, quoted, ViewContext::Listed) && !model.hides_quoted(reader, quoted, context)
+    };
+    let is_seen = |quoted: &u64| model.posts.get(quoted).is_some_and(is_shown);
     let state = post.quote.map(|quoted| if is_seen(&quoted) { "shown" } else { "unavailable" });
     let quote = (item["quote"]["id"].as_u64(), item["quote"]["state"].as_str());
     same(&format!("what {id} quotes, for {reader}"), &quote, &(post.quote, state))?;
@@ -155,7 +208,7 @@ async fn favourites(node: &Server, model: &Model, user: User, limit: usize) -> V
     let items = pages(node, user, "/favourites/post", limit).await?;
     let named: Vec<String> = expected.iter().map(u64::to_string).collect();
     same(&format!("the favourites of {user}"), &names(&items), &named.iter().map(String::as_str).collect())?;
-    items.iter().try_for_each(|item| as_it_is(model, user, &item["post"]))?;
+    items.iter().try_for_each(|item| as_listed(model, user, &item["post"], None))?;
     let (_, count) = get(node, user, "/favourites/post/count").await;
     same(&format!("the number of favourites of {user}"), &count["count"], &json!(expected.len()))
 }
@@ -163,7 +216,7 @@ async fn favourites(node: &Server, model: &Model, user: User, limit: usize) -> V
 pub(crate) async fn timeline(node: &Server, model: &Model, reader: User, limit: usize, exact: Exactness) -> Verdict {
     let shown = model.timeline(reader);
     if exact == Exactness::All {
-        return posts(node, model, reader, "/timeline", limit, &shown).await;
+        return posts(node, model, reader, ("/timeline", Some(FilterContext::Home)), limit, &shown).await;
     }
     let items = pages(node, reader, "/timeline", limit).await?;
     let read = ids(&items);
@@ -175,13 +228,20 @@ pub(crate) async fn timeline(node: &Server, model: &Model, reader: User, limit: 
     if !leaked.is_empty() || !lost.is_empty() {
         return Err(format!("the timeline of {reader}: must not show {leaked:?}, lacks {lost:?}"));
     }
-    items.iter().try_for_each(|item| as_it_is(model, reader, item))
+    items.iter().try_for_each(|item| as_listed(model, reader, item, Some(FilterContext::Home)))
+}
+
+/// Compares the number of unread posts, of a reader who has marked none.
+async fn unread(node: &Server, model: &Model, reader: User) -> Verdict {
+    let (_, page) = get(node, reader, "/timeline?limit=1").await;
+    let others = model.timeline(reader).into_iter().filter(|id| model.posts[id].author != reader).count();
+    same(&format!("the unread posts of {reader}"), &page["read"]["unread"], &json!(others.min(MAX_COUNTED)))
 }
 
 pub(crate) async fn post(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
     let (status, body) = get(node, reader, &format!("/posts/{id}")).await;
     match model.finds(reader, id) {
-        true if status == 200 => as_it_is(model, reader, &body),
+        true if status == 200 => as_listed(model, reader, &body, None),
         false if status == 404 => Ok(()),
         finds => Err(format!("post {id} for {reader}: {status} {body}; is it for them: {finds}")),
     }
@@ -243,7 +303,14 @@ async fn requests(node: &Server, model: &Model, user: User, limit: usize) -> Ver
 pub(crate) async fn look(world: &World, model: &Model, random: &mut SeededRandom) -> Verdict {
     let (node, reader, user) = (world.home(), *random.pick(&USERS), *random.pick(&USERS));
     let limit = *random.pick(&[1, 3, 7, 20, 50]);
-    match random.below(13) {
+    match random.below(20) {
+        17 => lists(node, model, reader, limit.max(7)).await,
+        19 => followed(node, model, reader).await,
+        18 => strangers(node, model, reader).await,
+        13 => notifications(node, model, reader).await,
+        14 => filters(node, model, reader).await,
+        15 => updates(node, model, reader).await,
+        16 => discovery(node, model, reader, None, limit.max(7)).await,
         12 => requests(node, model, reader, limit).await,
         8..11 => {
             let all: Vec<u64> = model.posts.keys().rev().take(12).copied().collect();
@@ -254,7 +321,7 @@ pub(crate) async fn look(world: &World, model: &Model, random: &mut SeededRandom
         3 => profile(node, model, reader, user, limit).await,
         4 => {
             let topic = *random.pick(&TOPICS);
-            posts(node, model, reader, &format!("/topics/{topic}/posts"), limit, &model.topic(reader, topic)).await
+            discovery(node, model, reader, Some(topic), limit).await
         }
         5 => person(node, model, reader, user).await,
         6 => people(node, model, reader, user, ["followers", "following"][random.below(2)], limit).await,
@@ -282,6 +349,19 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
         profile(node, model, reader, user, 20).await?;
         return timeline(node, model, reader, 20, Exactness::Arrived).await;
     }
+    if act.is_of_filter() {
+        return about_filters(node, model, act.by()).await;
+    }
+    if act.is_of_list() {
+        lists(node, model, act.by(), 20).await?;
+        followed(node, model, act.by()).await?;
+        return timeline(node, model, act.by(), 20, Exactness::Arrived).await;
+    }
+    if let Act::Notify(sent) = act {
+        for reader in &sent.to {
+            notifications(node, model, reader).await?;
+        }
+    }
     if let Act::Repost { by, .. } = act {
         profile(node, model, reader, by, 20).await?;
         timeline(node, model, by, 20, Exactness::Arrived).await?;
@@ -292,6 +372,17 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
     }
 }
 
+/// Compares what the filters of a user change.
+async fn about_filters(node: &Server, model: &Model, reader: User) -> Verdict {
+    filters(node, model, reader).await?;
+    timeline(node, model, reader, 20, Exactness::Arrived).await?;
+    updates(node, model, reader).await?;
+    for topic in TOPICS.map(Some).into_iter().chain([None]) {
+        discovery(node, model, reader, topic, 20).await?;
+    }
+    notifications(node, model, reader).await
+}
+
 /// Compares all data at every node. The readers vary with `time`.
 pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Verdict {
     let somebody = |number: usize| USERS[(number + time) % USERS.len()];
@@ -300,6 +391,17 @@ pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Ver
             timeline(node, model, reader, 17, Exactness::All).await?;
             person(node, model, somebody(0), reader).await?;
             requests(node, model, reader, 2).await?;
+            filters(node, model, reader).await?;
+            lists(node, model, reader, 17).await?;
+            followed(node, model, reader).await?;
+            updates(node, model, reader).await?;
+            notifications(node, model, reader).await?;
+            unread_notifications(node, reader).await?;
+            if world.bounds == Bounds::Wide {
+                // They are of the inbox alone.
+                unread(node, model, reader).await?;
+                logs(node, model, reader).await?;
+            }
             profile(node, model, somebody(1), reader, 17).await?;
             for list in ["followers", "following"] {
                 people(node, model, reader, reader, list, 2).await?;
@@ -307,9 +409,9 @@ pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Ver
             }
         }
         for topic in TOPICS {
-            let (path, reader) = (format!("/topics/{topic}/posts"), somebody(2));
-            posts(node, model, reader, &path, 17, &model.topic(reader, topic)).await?;
+            discovery(node, model, somebody(2), Some(topic), 17).await?;
         }
+        discovery(node, model, somebody(5), None, 17).await?;
         for id in &model.deleted {
             post(node, model, somebody(3), *id).await?;
         }
@@ -327,17 +429,17 @@ pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Ver
 type PostsOfUsers = BTreeSet<(User, u64)>;
 
 /// Compares the pushes of a reader's socket, and the view built from them, with the model. Of reposts that were hidden
-/// once, only pages say whether they are back.
+/// once, and posts that filters hide or show since a change of another post, only pages say what they are.
 pub(crate) async fn socket(
     world: &World,
     model: &Model,
     user: User,
-    (ever, hidden_once): (&PostsOfUsers, &PostsOfUsers),
+    (ever, untold): (&PostsOfUsers, &PostsOfUsers),
     patience: Duration,
 ) -> Verdict {
     let reader = world.reader(user);
     if reader.is_going() && world.bounds == Bounds::Wide {
-        let uncertain = hidden_once.iter().filter(|(by, _)| *by == user).map(|(_, id)| *id).collect();
+        let uncertain = untold.iter().filter(|(by, _)| *by == user).map(|(_, id)| *id).collect();
         reader.sees_but(&model.timeline(user).into_iter().collect(), &uncertain, patience).await?;
     }
     let (wrong, received) = reader.look(|view| (std::mem::take(&mut view.wrong), view.received.clone()));

@@ -1,17 +1,28 @@
 //! The random choice of the next user action. It depends only on the model.
 
+use std::collections::BTreeSet;
+
 use crate::actions::Act;
+use crate::filters::{Filter, FilterChange, FilterContext, WORDS};
+use crate::lists::{List, Member};
 use crate::model::{Comment, Edge, Mark, Model, Post, TOPICS, USERS, User, Visibility};
+use crate::notifications::AppNotification;
 use crate::random::SeededRandom;
+
+/// The filters of a user: few, so that much is shown.
+const MAX_FILTERS: usize = 3;
+
+/// The lists of a user.
+const MAX_LISTS: usize = 3;
 
 /// Chooses the next user action.
 pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) -> Act {
     let by = *random.pick(&USERS);
-    let chosen = match random.below(51) {
+    let chosen = match random.below(70) {
         0..2 => one_of_whom(random, model, by).map(|id| Act::Delete { by, id }),
         2 => one_of_whom(random, model, by).map(|id| {
             let visibility = (random.below(2) == 0).then(|| some_visibility(random));
-            Act::Edit { by, id, text: format!("edit {number}"), visibility }
+            Act::Edit { by, id, text: some_text(random, &format!("edit {number}")), visibility }
         }),
         3..8 => {
             // Often follow back: many rules depend on mutual follows.
@@ -64,16 +75,123 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
         }
         49..51 => any_post(random, model).map(|id| {
             let visibility = some_visibility(random);
-            let post = Post::new(by, format!("quote {number} by {by}"), visibility);
-            Act::Publish(Post { quote: Some(id), ..post })
+            let text = some_text(random, &format!("quote {number} by {by}"));
+            Act::Publish(Post { quote: Some(id), ..Post::new(by, text, visibility) })
         }),
+        51..56 => {
+            // Mostly of a user whose timeline has posts of others.
+            let readers: Vec<User> =
+                USERS.into_iter().filter(|user| !model.those(Edge::Follow, user).is_empty()).collect();
+            let by = if readers.is_empty() || random.below(4) == 0 { by } else { *random.pick(&readers) };
+            Some(filter(random, model, by, number))
+        }
+        56..60 => Some(Act::Notify(notification(random, number))),
+        60..66 => Some(list(random, model, by, number)),
+        66..69 => {
+            let topic = *random.pick(&TOPICS);
+            // Sometimes repeat the current state.
+            let on = model.follows_topic(by, topic) == (random.below(8) == 0);
+            Some(Act::FollowTopic { by, topic, on })
+        }
         _ => None,
     };
     chosen.unwrap_or_else(|| {
         let visibility = some_visibility(random);
         let topic = (random.below(3) == 0).then(|| *random.pick(&TOPICS));
-        Act::Publish(Post { topic, ..Post::new(by, format!("post {number} of {by}"), visibility) })
+        let text = some_text(random, &format!("post {number} of {by}"));
+        Act::Publish(Post { topic, ..Post::new(by, text, visibility) })
     })
+}
+
+/// A text, often with words that filters search.
+fn some_text(random: &mut SeededRandom, text: &str) -> String {
+    match random.below(8) {
+        0..2 => format!("{text} alpha"),
+        2 => format!("beta {text}"),
+        3 => format!("beta {text} alpha"),
+        4 => format!("{text} alphabet"),
+        _ => text.to_owned(),
+    }
+}
+
+/// A change of a user's filters. The first word of each is its own, so that it can be recognised.
+fn filter(random: &mut SeededRandom, model: &Model, by: User, number: usize) -> Act {
+    let mine = model.filters_of(by);
+    let all: Vec<u64> = model.filters.keys().copied().collect();
+    let from = if random.below(8) == 0 { all } else { mine.clone() };
+    let kind = random.below(5);
+    match one_of(random, &from) {
+        Some(id) if kind == 0 || mine.len() >= MAX_FILTERS => Act::DeleteFilter { by, id },
+        Some(id) if kind < 3 => {
+            let change = match random.below(3) {
+                0 => FilterChange::Words(some_words(random, number)),
+                1 => FilterChange::Hides(random.below(2) == 0),
+                _ => FilterChange::Contexts(some_contexts(random)),
+            };
+            Act::ChangeFilter { by, id, change }
+        }
+        _ => {
+            let words = some_words(random, number);
+            let hides = random.below(3) > 0;
+            Act::CreateFilter(Filter { owner: by, words, hides, contexts: some_contexts(random) })
+        }
+    }
+}
+
+/// Chooses an action on the lists of a user. Most of them add or remove a member.
+fn list(random: &mut SeededRandom, model: &Model, by: User, number: usize) -> Act {
+    let mine = model.lists_of(by);
+    let all: Vec<u64> = model.lists.keys().copied().collect();
+    let from = if random.below(8) == 0 { all } else { mine.clone() };
+    let kind = random.below(12);
+    match one_of(random, &from) {
+        Some(id) if kind == 0 || mine.len() > MAX_LISTS => Act::DeleteList { by, id },
+        Some(id) if kind < 3 => Act::SetExclusive { by, id, on: !model.lists[&id].is_exclusive },
+        Some(id) if kind < 10 => {
+            let list = &model.lists[&id];
+            let (member, is_here) = if random.below(4) == 0 {
+                let topic = *random.pick(&TOPICS);
+                (Member::Topic(topic), list.topics.contains(topic))
+            } else {
+                let user = other_of(random, by, &model.those(Edge::Follow, by));
+                (Member::User(user), list.users.contains(&user))
+            };
+            // Sometimes repeat the current state.
+            Act::SetMember { by, id, member, on: is_here == (random.below(8) == 0) }
+        }
+        _ => Act::CreateList(List::new(by, format!("list {number}"), random.below(2) == 0)),
+    }
+}
+
+fn some_words(random: &mut SeededRandom, number: usize) -> Vec<String> {
+    let mut words: BTreeSet<&str> = [*random.pick(&WORDS)].into();
+    if random.below(3) == 0 {
+        words.insert(*random.pick(&WORDS));
+    }
+    std::iter::once(format!("word{number}")).chain(words.into_iter().map(str::to_owned)).collect()
+}
+
+fn some_contexts(random: &mut SeededRandom) -> BTreeSet<FilterContext> {
+    let mut contexts: BTreeSet<_> = FilterContext::ALL.into_iter().filter(|_| random.below(2) == 0).collect();
+    if contexts.is_empty() || random.below(2) == 0 {
+        contexts.insert(FilterContext::Home);
+    }
+    contexts
+}
+
+/// A notification of the application, from nobody in half of the cases.
+fn notification(random: &mut SeededRandom, number: usize) -> AppNotification {
+    let mut to: BTreeSet<User> = USERS.into_iter().filter(|_| random.below(3) > 0).collect();
+    to.insert(*random.pick(&USERS));
+    AppNotification {
+        to,
+        unknown: (random.below(4) == 0).then_some("ghost"),
+        kind: random.pick::<&str>(&["app.x", "app.y"]),
+        key: (random.below(2) == 0).then(|| *random.pick(&["one", "two"])),
+        from: (random.below(2) == 0).then(|| *random.pick(&USERS)),
+        title: some_text(random, &format!("note {number}")),
+        body: some_text(random, "body"),
+    }
 }
 
 /// Answers a request, mostly one that waits; or removes a follower.
@@ -144,7 +262,7 @@ fn comment(random: &mut SeededRandom, model: &Model, by: User, number: usize) ->
         Some((id, parent)) => (parent.post, Some(id)),
         None => (any_post(random, model)?, None),
     };
-    Some(Act::Comment(Comment { author: by, post, reply_to, text: format!("comment {number}") }))
+    Some(Act::Comment(Comment { author: by, post, reply_to, text: some_text(random, &format!("comment {number}")) }))
 }
 
 fn uncomment(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> {

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::actions;
-use crate::check::{Verdict, ids, listed, names, not_found, pages, same};
+use crate::check::{Verdict, get, ids, listed, marked, names, not_found, pages, same};
+use crate::filters::FilterContext;
 use crate::model::{Mark, Model, User};
 use crate::server::Server;
+use crate::threads;
 
 /// Compares all threads, likes and favourites of a post.
 pub(crate) async fn under(node: &Server, model: &Model, reader: User, id: u64, limit: usize) -> Verdict {
@@ -29,10 +30,23 @@ pub(crate) async fn under(node: &Server, model: &Model, reader: User, id: u64, l
     Ok(())
 }
 
-/// Compares the thread that contains a comment, if the comment exists.
-pub(crate) async fn around(node: &Server, model: &Model, reader: User, comment: u64) -> Verdict {
-    let Some(comment) = model.comments.get(&comment) else { return Ok(()) };
+/// Compares a comment, and the thread that contains it, if the comment exists.
+pub(crate) async fn around(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
+    let Some(comment) = model.comments.get(&id) else { return Ok(()) };
+    by_id(node, model, reader, id).await?;
     thread(node, model, reader, (comment.post, comment.reply_to), 50).await
+}
+
+/// Compares a comment that is requested by its id. Filters do not apply.
+async fn by_id(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
+    let path = format!("/comments/{id}");
+    if !model.finds_thread(reader, id) {
+        return not_found(node, reader, &path).await;
+    }
+    let (status, item) = get(node, reader, &path).await;
+    same(&format!("{path} for {reader}"), &status, &200)?;
+    said(model, &item)?;
+    same(&format!("the filters of comment {id} by its id"), &item["filtered"], &Value::Null)
 }
 
 /// Compares the comments on a post, or the replies to one of them.
@@ -43,13 +57,17 @@ async fn thread(
     (post, parent): (u64, Option<u64>),
     limit: usize,
 ) -> Verdict {
-    let path = actions::thread(post, parent);
+    let path = threads::thread(post, parent);
     if !model.finds(reader, post) || parent.is_some_and(|id| !model.finds_thread(reader, id)) {
         return not_found(node, reader, &path).await;
     }
     let items = pages(node, reader, &path, limit).await?;
     listed(&format!("{path} for {reader}"), &ids(&items), &model.thread(reader, post, parent))?;
-    items.iter().try_for_each(|item| said(model, item))
+    items.iter().try_for_each(|item| {
+        let id = item["id"].as_u64().expect("an id");
+        marked(reader, item, &model.outcome_of_comment(reader, id, FilterContext::Comments).marks())?;
+        said(model, item)
+    })
 }
 
 /// Compares a comment with the model: text (unless deleted), position and counts.

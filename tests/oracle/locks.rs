@@ -63,6 +63,7 @@ impl Model {
 
     /// Locks an account, or unlocks it, which accepts all requests.
     pub(crate) fn lock(&mut self, user: User, on: bool) {
+        self.topics_may_return(user);
         if on {
             self.locks.locked.insert(user);
             return;

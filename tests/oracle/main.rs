@@ -5,11 +5,13 @@
 //! | `model` | the visibility rules, without sockets and time |
 //! | `threads` | the rules of comments |
 //! | `locks` | the rules of locked accounts |
-//! | `actions` | user actions: the effect on the model, and the request |
+//! | `filters` | the rules of filters |
+//! | `notifications` | the rules of notifications |
+//! | `actions`, `expected` | user actions: the effect on the model, and the request; its expected status |
 //! | `plan`, `choices` | the random choice of the next step |
-//! | `steps` | the execution of steps |
+//! | `steps`, `settling` | the execution of steps |
 //! | `world` | the real servers, stores and sockets, and their failures |
-//! | `check`, `comments` | the comparison |
+//! | `check`, `comments`, `muted`, `notified` | the comparison |
 //!
 //! Steps run one after the other. Data that is exact as soon as a request is answered is compared at once; data that
 //! fan-out delivers is compared at quiet points. The seed determines the steps of a round. A failed round prints its
@@ -20,11 +22,20 @@ mod actions;
 mod check;
 mod choices;
 mod comments;
+mod expected;
+mod filters;
+mod lists;
 mod locks;
 mod model;
+mod muted;
+mod notifications;
+mod notified;
 mod plan;
+mod posts;
+mod settling;
 mod steps;
 mod threads;
+mod topic_follows;
 mod world;
 
 use std::time::{Duration, Instant};

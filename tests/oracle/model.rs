@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::filters::{Filter, FilterContext};
+use crate::lists::List;
 use crate::locks::Locks;
+use crate::notifications::Recorded;
+pub(crate) use crate::posts::{Post, ViewContext, Visibility};
 pub(crate) use crate::threads::Comment;
 
 pub(crate) const USERS: [&str; 6] = ["ann", "bo", "cy", "dee", "eve", "flo"];
@@ -22,48 +26,6 @@ pub(crate) enum Edge {
     Block,
     /// The first user does not see the second user's reposts in their timeline.
     RepostsOff,
-}
-
-/// The audience of a post.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Visibility {
-    Public,
-    Followers,
-    /// Mutual follows of the author.
-    Friends,
-    /// The listed users, if they follow the author.
-    OnlyTo(Vec<User>),
-    NotTo(Vec<User>),
-}
-
-/// The place where a reader sees a post.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ViewContext {
-    /// Requested by id, or on a profile.
-    Direct,
-    /// Listed with others: timelines, topics.
-    Listed,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Post {
-    pub(crate) author: User,
-    pub(crate) text: String,
-    pub(crate) topic: Option<&'static str>,
-    pub(crate) visibility: Visibility,
-    /// Removed by the backend: only the author sees it.
-    pub(crate) is_removed: bool,
-    /// The reposted post.
-    pub(crate) repost: Option<u64>,
-    /// The post that it quotes.
-    pub(crate) quote: Option<u64>,
-}
-
-impl Post {
-    /// A post with a text alone.
-    pub(crate) fn new(author: User, text: String, visibility: Visibility) -> Self {
-        Self { author, text, topic: None, visibility, is_removed: false, repost: None, quote: None }
-    }
 }
 
 /// A user's mark on a post or, for the last variant, on a comment.
@@ -89,11 +51,20 @@ pub(crate) struct Model {
     pub(crate) emptied: BTreeSet<u64>,
     /// The users that the backend suspended.
     pub(crate) suspended: BTreeSet<User>,
+    /// The users that were suspended at any time.
+    pub(crate) ever_suspended: BTreeSet<User>,
     pub(crate) locks: Locks,
+    /// The filters of all users, by id. Ids increase with time.
+    pub(crate) filters: BTreeMap<u64, Filter>,
+    /// The lists of all users, by id. Ids increase with time.
+    pub(crate) lists: BTreeMap<u64, List>,
+    /// The topics that users follow.
+    pub(crate) topic_follows: BTreeSet<(User, &'static str)>,
+    pub(crate) recorded: Recorded,
     /// The number of the change that made each mark.
     marks: BTreeMap<(Mark, User, u64), usize>,
     /// The posts that a timeline must show by now: they were present at a quiet point, or a response guaranteed them.
-    arrived: BTreeSet<(User, u64)>,
+    pub(crate) arrived: BTreeSet<(User, u64)>,
 }
 
 impl Model {
@@ -134,7 +105,13 @@ impl Model {
     pub(crate) fn may_see(&self, reader: User, post: &Post, surface: ViewContext) -> bool {
         let sees =
             |id: u64| self.posts.get(&id).is_some_and(|post| self.may_see_own(reader, post, ViewContext::Listed));
-        post.repost.is_none_or(sees) && self.may_see_own(reader, post, surface)
+        post.repost.is_none_or(sees) && self.may_see_own(reader, post, surface) && !self.is_blocked_repost(post)
+    }
+
+    /// Whether there is a block between the author of a repost and the author of the reposted post.
+    pub(crate) fn is_blocked_repost(&self, post: &Post) -> bool {
+        let reposted = post.repost.and_then(|id| self.posts.get(&id));
+        reposted.is_some_and(|reposted| self.blocked(post.author, reposted.author))
     }
 
     /// The same, by the rules of the author of the post.
@@ -163,17 +140,23 @@ impl Model {
     fn has_in_timeline(&self, reader: User, post: &Post) -> bool {
         let author = post.author;
         let is_wanted = post.repost.is_none() || !self.has(Edge::RepostsOff, reader, author);
-        let is_near = author == reader || (is_wanted && self.has(Edge::Follow, reader, author));
-        is_near && self.may_see_own(reader, post, ViewContext::Listed)
+        let is_followed = self.has(Edge::Follow, reader, author) && !self.is_excluded(reader, author);
+        let is_near = author == reader || (is_wanted && is_followed);
+        (is_near && self.may_see_own(reader, post, ViewContext::Listed)) || self.brings(reader, post).is_some()
     }
 
-    /// Whether a post belongs in a reader's timeline. A round is shorter than a day, so a repost does not if the
-    /// timeline has its post, or an earlier repost of it.
+    /// Whether a reader's timeline shows a post.
     pub(crate) fn shows(&self, reader: User, id: u64) -> bool {
+        self.belongs(reader, id) && !self.is_filtered(reader, &self.posts[&id], FilterContext::Home)
+    }
+
+    /// Whether a post belongs in a reader's timeline, which shows it unless a filter hides it. A round is shorter than
+    /// a day, so a repost does not if the timeline has its post, or an earlier repost of it.
+    pub(crate) fn belongs(&self, reader: User, id: u64) -> bool {
         let Some(post) = self.posts.get(&id) else { return false };
         let is_source = |(other, it): (&u64, &Post)| {
             let is_of_same = Some(*other) == post.repost || (it.repost.is_some() && it.repost == post.repost);
-            is_of_same && self.has_in_timeline(reader, it)
+            is_of_same && self.has_in_timeline(reader, it) && !self.is_blocked_repost(it)
         };
         let is_repeat = post.repost.is_some() && self.posts.range(..id).any(is_source);
         self.has_in_timeline(reader, post) && self.may_see(reader, post, ViewContext::Listed) && !is_repeat
@@ -196,10 +179,10 @@ impl Model {
         [count(|post| post.repost), count(|post| post.quote)]
     }
 
-    /// The reposts that a reader's timeline has, and does not show.
+    /// The reposts that a reader's timeline has, and that do not belong in it.
     pub(crate) fn hidden_reposts(&self, reader: User) -> impl Iterator<Item = u64> + '_ {
         let has = move |(_, post): &(&u64, &Post)| post.repost.is_some() && self.has_in_timeline(reader, post);
-        self.posts.iter().filter(has).map(|(id, _)| *id).filter(move |id| !self.shows(reader, *id))
+        self.posts.iter().filter(has).map(|(id, _)| *id).filter(move |id| !self.belongs(reader, *id))
     }
 
     /// A timeline, newest first.
@@ -225,7 +208,19 @@ impl Model {
     }
 
     pub(crate) fn topic(&self, reader: User, topic: &str) -> Vec<u64> {
-        self.listed(reader, ViewContext::Listed, |post| post.topic == Some(topic))
+        self.discovery(reader, |post| post.topic == Some(topic))
+    }
+
+    /// The public posts of all users, as far as they are for a reader, newest first.
+    pub(crate) fn explore(&self, reader: User) -> Vec<u64> {
+        let is_open = |post: &Post| post.visibility == Visibility::Public && !self.locks.locked.contains(post.author);
+        self.discovery(reader, |post| is_open(post) && post.repost.is_none() && !post.is_removed)
+    }
+
+    /// Posts that are offered to all readers.
+    fn discovery(&self, reader: User, belongs: impl Fn(&Post) -> bool) -> Vec<u64> {
+        let is_shown = |post: &Post| belongs(post) && !self.is_filtered(reader, post, FilterContext::Topics);
+        self.listed(reader, ViewContext::Listed, is_shown)
     }
 
     fn listed(&self, reader: User, surface: ViewContext, belongs: impl Fn(&Post) -> bool) -> Vec<u64> {
@@ -340,6 +335,7 @@ impl Model {
     /// Suspends a user, or ends it. Posts return to all pages at once.
     pub(crate) fn suspend(&mut self, user: User, on: bool) {
         if on {
+            self.ever_suspended.insert(user);
             self.suspended.insert(user)
         } else {
             self.suspended.remove(user)
@@ -360,7 +356,11 @@ impl Model {
             self.locks.end(from, to);
             self.locks.end(to, from);
         }
-        // Posts that may return to a timeline are not guaranteed to be there at once.
+        self.may_return(from, to);
+    }
+
+    /// Posts of one user that may return to the timeline of the other are not guaranteed to be there at once.
+    pub(crate) fn may_return(&mut self, from: User, to: User) {
         let posts = &self.posts;
         self.arrived.retain(|(reader, id)| {
             let author = posts.get(id).map(|post| post.author);
@@ -377,8 +377,8 @@ impl Model {
 
     /// All deliveries are complete.
     pub(crate) fn all_arrived(&mut self) {
-        let shown = USERS.into_iter().flat_map(|reader| self.timeline(reader).into_iter().map(move |id| (reader, id)));
-        self.arrived = shown.collect();
+        let all = USERS.into_iter().flat_map(|reader| self.posts.keys().map(move |id| (reader, *id)));
+        self.arrived = all.filter(|(reader, id)| self.belongs(reader, *id)).collect();
     }
 }
 

@@ -163,7 +163,7 @@ impl Plan {
         let mut act = choose(&mut self.random, &self.model, self.chosen);
         // Prefer actions that create objects: a retry could create them twice, above all after a kill.
         for _ in 0..if is_killed { 3 } else { 0 } {
-            if act.makes().is_none() {
+            if act.makes().is_none() && !matches!(act, Act::Notify(_)) {
                 act = choose(&mut self.random, &self.model, self.chosen);
             }
         }
@@ -173,9 +173,12 @@ impl Plan {
     /// Adds an action to the plan's model at once, and returns it as a step.
     fn plan(&mut self, act: Act, mut how: How) -> Step {
         let is_killed = matches!(how, How::Killed(..));
-        // Keys belong to users, and a suspended user's write is refused before its key is used.
-        let has_key = !act.by().is_empty() && !self.model.suspended.contains(act.by());
-        let is_named = self.random.below(if is_killed { 2 } else { 4 }) == 0 && has_key;
+        // A suspended user's write is refused before its key is used.
+        let sends = matches!(act, Act::Notify(_));
+        let has_key = (sends || !act.by().is_empty()) && !self.model.suspended.contains(act.by());
+        // Nobody can look up whether a notification was sent.
+        let needs_key = sends && is_killed;
+        let is_named = (self.random.below(if is_killed { 2 } else { 4 }) == 0 || needs_key) && has_key;
         let key = is_named.then(|| {
             self.named += 1;
             let count = self.named_by.entry(act.by()).or_default();

@@ -7,17 +7,16 @@ use serde_json::{Value, json};
 
 use crate::actions::{Act, Call};
 use crate::check::{self, Verdict, get, is_passing};
-use crate::comments;
-use crate::model::{Edge, Mark, Model, USERS, User};
+use crate::filters::FilterContext;
+use crate::model::{Mark, Model, Post, USERS, User};
 use crate::plan::{Deed, How, Plan, Step};
 use crate::random::SeededRandom;
 use crate::reader::Arrival;
-use crate::server::PATIENCE;
 use crate::world::{Stores, World};
 
 /// The longest time until readers are up to date after all failures are repaired. It is longer than the interval at
 /// which nodes compare their positions with the logs.
-const SETTLING: Duration = Duration::from_secs(45);
+pub(crate) const SETTLING: Duration = Duration::from_secs(45);
 
 /// The longest time until another node applies an invalidation. Without invalidations, a node would use its cache for
 /// 30 s.
@@ -45,7 +44,7 @@ pub(crate) struct Run {
     pub(crate) world: World,
     pub(crate) plan: Plan,
     pub(crate) story: Vec<String>,
-    model: Model,
+    pub(crate) model: Model,
     /// The real ids of the objects that the plan numbers from 1.
     ids: Vec<u64>,
     named: Vec<Named>,
@@ -54,6 +53,12 @@ pub(crate) struct Run {
     ever: BTreeSet<(User, u64)>,
     /// Reposts that a user's timeline did not show at some time. Nobody pushes what they become.
     hidden_once: BTreeSet<(User, u64)>,
+    /// The posts that belong in timelines, each with whether the reader's filters hide it.
+    filtered: BTreeMap<(User, u64), bool>,
+    filtered_once: BTreeSet<(User, u64)>,
+    /// Posts that filters hid or showed at some time because of a change elsewhere: of what they name, or of their
+    /// text, if it has no word any more. Pages have them as they are, and nobody pushes it.
+    untold: BTreeSet<(User, u64)>,
     /// When a post left a user's timeline.
     lost: BTreeMap<(User, u64), Instant>,
     /// Whether a node may have missed an invalidation because Redis was down.
@@ -75,6 +80,9 @@ impl Run {
             walks: Vec::new(),
             ever: BTreeSet::new(),
             hidden_once: BTreeSet::new(),
+            filtered: BTreeMap::new(),
+            filtered_once: BTreeSet::new(),
+            untold: BTreeSet::new(),
             lost: BTreeMap::new(),
             is_deaf: false,
             walked: 0,
@@ -106,9 +114,12 @@ impl Run {
         let (walked, crashes) = (self.walked, self.crashes);
         let reposts = self.model.posts.values().filter(|post| post.repost.is_some()).count();
         let hidden = self.hidden_once.len();
+        let filtered = self.filtered_once.len();
+        let filters = self.model.filters.len();
+        let notified: usize = USERS.iter().map(|user| self.model.app_notifications(user).len()).sum();
         format!(
-            "{posts} posts with {reposts} reposts ({hidden} hidden once), {deleted} deleted, {walked} walks, \
-             {crashes} crashes; \
+            "{posts} posts with {reposts} reposts ({hidden} hidden once), {deleted} deleted, {filters} filters \
+             ({filtered} posts hidden from readers), {notified} notified, {walked} walks, {crashes} crashes; \
              sockets recovered {} times, began anew {}",
             sockets.0, sockets.1
         )
@@ -164,28 +175,36 @@ impl Run {
         let is_right = status == expected || is_gone || on_trust(&act, status);
         assert!(is_right, "{act:?}: {status} {body}, not {expected}");
         if expected < 300 {
+            let answer = act.answer();
+            assert!(answer.is_none_or(|answer| body == answer), "{act:?}: {body}");
             let made = act.creates(&self.model).then(|| body["id"].as_u64().expect("an id"));
             self.ids.extend(made);
             act.apply(&mut self.model, made, is_first);
             self.settle(&act).await;
             if let Act::Suspend { on: false, .. } = act {
-                self.world.reload_readers().await;
+                self.world.reload_readers(&USERS).await;
+            }
+            if act.is_of_filter() {
+                // Clients reload the timeline after `filters.changed`.
+                self.world.reload_readers(&[act.by()]).await;
             }
             self.look_at_once(&act, looks).await;
         }
         if is_named {
             self.named.push(Named { call, status, body });
         }
-        self.remember();
+        self.remember(&act);
         for walk in &mut self.walks {
             walk.must.retain(|id| self.model.shows(walk.reader, *id));
         }
     }
 
     /// Records which posts are in timelines now, and which have left.
-    fn remember(&mut self) {
+    fn remember(&mut self, act: &Act) {
+        self.remember_filtered(act);
+        let shown = self.filtered.iter().filter(|(_, is_hidden)| !**is_hidden);
+        self.ever.extend(shown.map(|(of, _)| *of));
         for reader in USERS {
-            self.ever.extend(self.model.timeline(reader).into_iter().map(|id| (reader, id)));
             self.hidden_once.extend(self.model.hidden_reposts(reader).map(|id| (reader, id)));
         }
         let (model, now) = (&self.model, Instant::now());
@@ -193,6 +212,30 @@ impl Run {
         for (reader, id) in self.ever.iter().filter(|(reader, id)| !model.shows(reader, *id)) {
             self.lost.entry((reader, *id)).or_insert(now);
         }
+    }
+
+    /// Records the posts that filters hide in timelines, and the changes of that which are not pushed.
+    fn remember_filtered(&mut self, act: &Act) {
+        let model = &self.model;
+        let is_hidden = |reader: User, post: &Post| model.is_filtered(reader, post, FilterContext::Home);
+        let mut now = BTreeMap::new();
+        for reader in USERS {
+            let here = model.posts.iter().filter(|(id, _)| model.belongs(reader, **id));
+            now.extend(here.map(|(id, post)| ((reader, *id), is_hidden(reader, post))));
+        }
+        // An edit takes a post away whose text has a word now. A change of filters lets the client reload.
+        let is_told = |(reader, id): &(User, u64), hides: bool| {
+            let is_edit = matches!(act, Act::Edit { id: edited, .. } if edited == id);
+            (hides && is_edit) || (act.is_of_filter() && act.by() == *reader)
+        };
+        let changed = now.iter().filter(|(of, hides)| self.filtered.get(*of).is_some_and(|before| before != *hides));
+        let untold = changed.filter(|(of, hides)| !is_told(of, **hides)).map(|(of, _)| *of);
+        self.untold.extend(untold);
+        if act.is_of_filter() {
+            self.untold.retain(|(reader, _)| *reader != act.by());
+        }
+        self.filtered_once.extend(now.iter().filter(|(_, is_hidden)| **is_hidden).map(|(of, _)| *of));
+        self.filtered = now;
     }
 
     /// Checks that recovered posts were visible to the reader when the recovery was requested.
@@ -235,33 +278,17 @@ impl Run {
     /// Reuses the idempotency key of an earlier write for a different one. The server must refuse it.
     async fn misuse(&mut self, write: usize, text: &str) {
         let Named { call, .. } = &self.named[write];
-        let call = Call { method: "POST", path: "/posts".into(), body: json!({ "text": text }), ..call.clone() };
+        let mut call = call.clone();
+        if call.user.is_empty() {
+            call.body["title"] = json!(text);
+        } else {
+            call = Call { method: "POST", path: "/posts".into(), body: json!({ "text": text }), ..call };
+        }
         let (status, received) = self.world.ask(&call).await;
         let is_suspended = self.model.suspended.contains(call.user);
         let is_conflict = (status, &received["error"]["code"]) == (422, &json!("idempotency_conflict"));
         let is_refused = if is_suspended { status == 403 } else { is_conflict };
         assert!(is_refused || is_passing(status, &received), "{call:?}: {status} {received}");
-    }
-
-    /// If another node may have made changes that the home node has not applied, waits until the actor sees the current
-    /// state of the post and comment.
-    async fn wait_for_update(&self, act: &Act) {
-        let (Some(id), true) = (act.post(), self.world.is_blurred) else { return };
-        let (node, model, by) = (self.world.home(), &self.model, act.by());
-        if by.is_empty() {
-            // The backend does not see less than all.
-            return;
-        }
-        let until = Instant::now() + SETTLING;
-        loop {
-            let mut seen = check::post(node, model, by, id).await;
-            if let (Ok(()), Some(comment)) = (&seen, act.comment()) {
-                seen = comments::around(node, model, by, comment).await;
-            }
-            let Err(difference) = seen else { return };
-            assert!(Instant::now() < until, "before {act:?}: {difference}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
     }
 
     /// Checks that changes of posts and edges are visible at once at the answering node, and at another node within
@@ -272,84 +299,13 @@ impl Run {
             let seen = check::about(self.world.home(), &self.model, act, reader).await;
             seen.unwrap_or_else(|difference| panic!("right after {act:?}: {difference}"));
         }
-        let (elsewhere, until) = (self.world.elsewhere(), Instant::now() + INVALIDATION_TIMEOUT);
+        // Other changes may arrive later; filters are in force on every node.
+        let patience = if act.is_of_filter() && !self.world.is_blurred { Duration::ZERO } else { INVALIDATION_TIMEOUT };
+        let (elsewhere, until) = (self.world.elsewhere(), Instant::now() + patience);
         while let (Some(node), false) = (elsewhere, self.is_deaf) {
             let Err(difference) = check::about(node, &self.model, act, reader).await else { return };
             assert!(Instant::now() < until, "at another node after {act:?}: {difference}");
             tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    /// Waits until an acknowledged like is settled. Otherwise the next step could change whether the like is valid.
-    async fn settle(&self, act: &Act) {
-        if let Act::Lock { user, on: false } = act {
-            return self.settle_unlock(user).await;
-        }
-        let Act::Mark { mark, by, id, on, .. } = act else { return };
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let seen = match mark {
-                Mark::Favourite => return,
-                Mark::Like => {
-                    let (status, post) = get(self.world.home(), by, &format!("/posts/{id}")).await;
-                    if post["liked"] == *on { Ok(()) } else { Err(format!("{status} {post}")) }
-                }
-                // The actor may not see the comment, so the check uses a user who does.
-                Mark::CommentLike => {
-                    let onlooker = self.model.onlooker(*id).expect("somebody who sees the comment");
-                    comments::around(self.world.home(), &self.model, onlooker, *id).await
-                }
-            };
-            let Err(difference) = seen else { return };
-            assert!(Instant::now() < until, "{act:?} is not settled: {difference}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    /// Waits until all who asked a user follow them: an unlock accepts them after its answer.
-    async fn settle_unlock(&self, user: User) {
-        let followers = self.model.those_to(Edge::Follow, user);
-        let until = Instant::now() + PATIENCE;
-        for node in &self.world.nodes {
-            loop {
-                let items = check::pages(node, user, &format!("/users/{user}/followers"), 50).await.expect("a list");
-                let mut expected = self.model.without_blocked(user, followers.clone());
-                expected.retain(|follower| !check::names(&items).contains(follower));
-                if expected.is_empty() {
-                    break;
-                }
-                assert!(Instant::now() < until, "{user} is unlocked, and {expected:?} do not follow");
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        }
-    }
-
-    /// Repeats a request until it is answered. A creation without an idempotency key may already have succeeded; then
-    /// the created object is looked up.
-    async fn ask_again(&mut self, act: &Act, call: &Call, expected: u16) -> (u16, Value) {
-        if let (Some(path), Some(text), None, true) = (act.list(), act.makes(), &call.key, expected < 300) {
-            let until = Instant::now() + self.world.stores.aftermath();
-            loop {
-                let theirs = check::pages(self.world.home(), act.by(), &path, 50).await.expect("what one made oneself");
-                if let Some(found) = theirs.into_iter().find(|item| item["text"] == *text) {
-                    self.story.push(format!("    it happened: {}", found["id"]));
-                    return (expected, found);
-                }
-                if Instant::now() >= until {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let (status, body) = self.world.ask(call).await;
-            if !is_passing(status, &body) {
-                self.story.push(format!("    asked again: {status} {}", body["id"]));
-                return (status, body);
-            }
-            assert!(Instant::now() < until, "{act:?}: {status} {body} for {PATIENCE:?}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
@@ -407,12 +363,13 @@ impl Run {
         }
         for user in USERS {
             let patience = until.saturating_duration_since(Instant::now()).max(Duration::from_secs(5));
-            let seen: Verdict =
-                check::socket(&self.world, &self.model, user, (&self.ever, &self.hidden_once), patience).await;
+            let untold = &self.hidden_once | &self.untold;
+            let seen: Verdict = check::socket(&self.world, &self.model, user, (&self.ever, &untold), patience).await;
             seen.unwrap_or_else(|difference| panic!("{difference}"));
         }
         self.quiets += 1;
         self.model.all_arrived();
+        self.read_notifications().await;
         self.look_at_what_was_brought();
         self.world.is_blurred = false;
         self.is_deaf = false;

@@ -1,5 +1,6 @@
 //! The rules of comments: which comments a thread shows, and what remains of a deleted one.
 
+use crate::filters::{FilterContext, Outcome};
 use crate::model::{Model, USERS, User};
 
 /// A comment under a post.
@@ -28,16 +29,21 @@ impl Model {
         })
     }
 
-    /// Returns a user who can see the comment.
+    /// Returns a user who can see the comment, and whose lists show it.
     pub(crate) fn onlooker(&self, id: u64) -> Option<User> {
-        USERS.into_iter().find(|user| self.finds_comment(user, id))
+        USERS.into_iter().find(|user| self.finds_comment(user, id) && self.lists_comment(user, id))
     }
 
     /// The comments of a thread that a reader can see, newest first.
     pub(crate) fn thread(&self, reader: User, post: u64, under: Option<u64>) -> Vec<u64> {
         let all = self.comments.iter().rev().filter(|(_, comment)| (comment.post, comment.reply_to) == (post, under));
         let shown = all.filter(|(id, comment)| self.emptied.contains(id) || self.meets(reader, comment.author));
-        shown.map(|(id, _)| *id).collect()
+        shown.map(|(id, _)| *id).filter(|id| self.lists_comment(reader, *id)).collect()
+    }
+
+    /// Whether lists of comments show a comment that a reader may see.
+    fn lists_comment(&self, reader: User, id: u64) -> bool {
+        self.outcome_of_comment(reader, id, FilterContext::Comments) != Outcome::Hidden
     }
 
     /// The number of replies to a comment, including deleted ones that remain.
@@ -58,6 +64,12 @@ impl Model {
         }
         self.forget_marks();
     }
+}
+
+/// The path of the comments on a post, or of the replies to one of them.
+pub(crate) fn thread(post: u64, parent: Option<u64>) -> String {
+    let under = parent.map(|id| format!("?reply_to={id}")).unwrap_or_default();
+    format!("/posts/{post}/comments{under}")
 }
 
 #[cfg(test)]

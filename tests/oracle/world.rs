@@ -72,6 +72,9 @@ const KEYS: [(&str, &str); 6] = [
     ("broker.probe_interval", "200ms"),
 ];
 
+/// A user without relations. A notification that this user has received was recorded after all earlier ones.
+pub(crate) const WITNESS: User = "zoe";
+
 /// The servers, stores and sockets under test.
 pub(crate) struct World {
     pub(crate) stores: Stores,
@@ -113,7 +116,7 @@ impl World {
         let readers = USERS.map(Reader::new).into();
         let world =
             Self { stores, bounds, nodes: running, home: 0, is_blurred: false, redis, readers, _folder: folder };
-        for user in USERS {
+        for user in USERS.into_iter().chain([WITNESS]) {
             crate::api::done(world.home(), user, "GET", &format!("/users/{user}")).await;
         }
         world
@@ -188,9 +191,10 @@ impl World {
         }
     }
 
-    /// Lets all connected readers begin anew: posts of a user who is not suspended any more are on pages only.
-    pub(crate) async fn reload_readers(&self) {
-        for reader in self.readers.iter().filter(|reader| reader.is_going()) {
+    /// Lets connected readers begin anew: what is shown again to them is on pages only.
+    pub(crate) async fn reload_readers(&self, users: &[User]) {
+        let readers = || users.iter().map(|user| self.reader(user));
+        for reader in readers().filter(|reader| reader.is_going()) {
             let port = reader.port();
             reader.go(None);
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -198,7 +202,7 @@ impl World {
             reader.go(port);
         }
         // Those who are away have what was told them before.
-        self.readers.iter().filter(|reader| !reader.is_going()).for_each(|reader| reader.look(|view| view.forget()));
+        readers().filter(|reader| !reader.is_going()).for_each(|reader| reader.look(|view| view.forget()));
     }
 
     pub(crate) fn reader(&self, user: User) -> &Reader {

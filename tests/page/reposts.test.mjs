@@ -58,8 +58,9 @@ test("a repeat is shown, at its place, when what it repeats leaves", () => {
   assert.equal(list.isStale, false);
 });
 
-test("the same holds for a post that is unfollowed, and not for one that is gone for good", () => {
-  for (const [reason, shown] of [["unfollowed", [at(1)]], ["deleted", []], ["hidden", []]]) {
+test("the same holds for a post that is unfollowed or unlisted, and not for one that is gone for good", () => {
+  const here = [at(1)];
+  for (const [reason, shown] of [["unfollowed", here], ["unlisted", here], ["deleted", []], ["hidden", []]]) {
     const list = read(post(at(0), { author: "ann" }));
     list.apply(stub(at(1), "bo", at(0)), 2);
     list.apply(gone(at(0), reason), 3);

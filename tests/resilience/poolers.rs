@@ -63,10 +63,11 @@ async fn behind_a_pooler_in_transaction_mode_all_calls_work_and_leave_nothing() 
         let postgres = PostgresServer::start();
         let pooler = Pooler::start(&postgres, "transaction").await;
         let url = pooler.url("postgres");
-        let node = Server::start_with(&[("ledger.url", &url), ("ledger.prepared_statements", prepared)]).await;
+        let mut node = Server::start_with(&[("ledger.url", &url), ("ledger.prepared_statements", prepared)]).await;
         use_all(&node).await;
         assert_eq!(node.log().contains("ledger.prepared_statements = false"), prepared == "true", "{}", node.log());
-        drop(node);
+        // A killed one could leave the statement that it is at.
+        assert!(node.stop().await.success(), "{}", node.log());
         assert_nothing_is_left(&pooler).await;
     }
 }

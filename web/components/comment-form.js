@@ -3,7 +3,6 @@
 import { button, h } from "../dom.js";
 import { draftAt, keepDraft } from "../drafts.js";
 import { newKey } from "../feedline/timeline.js";
-import { t } from "../i18n/index.js";
 import { tm } from "../i18n/more.js";
 import { isBlank, written } from "../text.js";
 import { avatar } from "./avatar.js";
@@ -25,7 +24,7 @@ export class CommentForm {
 
   /** `replyTo` is a comment or null; `sent(comment)` is called with what the server stored. */
   constructor(app, post, replyTo, sent, cancel) {
-    const label = t(replyTo ? "comment.reply" : "comment.write");
+    const label = tm(replyTo ? "comment.reply" : "comment.write");
     this.#text = h("textarea", {
       rows: 1,
       dir: "auto",

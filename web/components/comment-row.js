@@ -3,7 +3,6 @@
 import { bidi, h } from "../dom.js";
 import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
-import { t } from "../i18n/index.js";
 import { tm } from "../i18n/more.js";
 import { paths } from "../router.js";
 import { avatarLink } from "./avatar.js";
@@ -28,7 +27,7 @@ export function commentRow(app, comment) {
     "a",
     { class: "place", href: paths.post(comment.post) },
     icon("comment"),
-    t(comment.reply_to ? "comment.in-reply" : "comment.on-post"),
+    tm(comment.reply_to ? "comment.in-reply" : "comment.on-post"),
   );
   return h(
     "article",

@@ -1,14 +1,17 @@
 // A comment, with its replies below it on the same rail.
 
-import { arrange, button, h, setText, show } from "../dom.js";
+import { arrange } from "../arrange.js";
+import { button, h, setText, show } from "../dom.js";
 import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { tm } from "../i18n/more.js";
+import { moreIcon } from "../more-icons.js";
 import { paths } from "../router.js";
 import { avatarLink } from "./avatar.js";
 import { CommentForm, isReplyBegun } from "./comment-form.js";
 import { editDialog } from "./edit-dialog.js";
+import { coverOf } from "./filtered.js";
 import { LikeControl } from "./like.js";
 import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
@@ -39,6 +42,7 @@ export class CommentCard {
   #edited = h("span", { text: t("edited"), data: { testid: "comment-edited" } });
   #text = h("p", { class: "text", dir: "auto", data: { testid: "comment-text-shown" } });
   #removed = h("p", { class: "notice", dir: "auto", hidden: true, data: { testid: "comment-removed" } });
+  #cover;
   element;
   /** Resolves when the replies that are shown were read anew. */
   rereading = null;
@@ -57,6 +61,7 @@ export class CommentCard {
       tabindex: -1,
       data: { testid: "comment", comment: comment.id },
     });
+    this.#cover = coverOf(app, this.element);
     this.#render();
     if (isReplyBegun(app, comment.id)) this.#reply();
   }
@@ -81,13 +86,14 @@ export class CommentCard {
 
   /** Of two versions the one edited last stays. Likes and replies are counted by other events. */
   edited(comment) {
-    const { text, mentions, edited_at } = comment;
+    const { text, mentions, edited_at, filtered } = comment;
     const { author, removed, likes, replies } = this.#comment;
     // Moderators have restored it.
     if (!author || removed) return void this.reread({ ...this.#comment, ...comment, likes, replies, removed: null });
     if ((this.#comment.edited_at ?? 0) > edited_at) return;
-    this.#comment = { ...this.#comment, text, mentions, edited_at };
+    this.#comment = { ...this.#comment, text, mentions, edited_at, filtered };
     fillText(this.#text, this.#comment);
+    this.#cover.update(filtered);
     show(this.#edited, true);
   }
 
@@ -106,6 +112,7 @@ export class CommentCard {
       fillText(this.#text, comment);
       show(this.#edited, Boolean(comment.edited_at));
       this.#showRemoval();
+      this.#cover.update(comment.filtered);
       this.refresh();
     }
     if (this.#replies.childElementCount > 0) this.rereading = this.#rereadReplies().catch(() => {});
@@ -159,8 +166,9 @@ export class CommentCard {
   }
 
   #render() {
-    const { author, text, created_at: at } = this.#comment;
+    const { author, text, created_at: at, filtered } = this.#comment;
     this.#showExpand();
+    this.#cover.update(author && filtered);
     if (!author) {
       this.element.setAttribute("aria-label", tm("comment.deleted"));
       this.element.replaceChildren(
@@ -191,8 +199,8 @@ export class CommentCard {
     this.#showRemoval();
     const open = () => this.#reply()?.focus();
     this.#answer = button(
-      { class: "action", "aria-label": t("comment.reply"), data: { testid: "reply" }, onclick: open },
-      icon("reply"),
+      { class: "action", "aria-label": tm("comment.reply"), data: { testid: "reply" }, onclick: open },
+      moreIcon("reply"),
     );
     show(this.#answer, this.#thread.mayReply);
     const actions = h("div", { class: "actions" }, this.#like.element, this.#answer, this.#menu());
@@ -202,7 +210,8 @@ export class CommentCard {
       h(
         "div",
         { class: "post-main" },
-        ...[head, this.#text, this.#removed, actions, this.#like.notice, this.#replies, this.#expand],
+        ...[head, this.#cover.element, this.#text, this.#removed, actions],
+        ...[this.#like.notice, this.#replies, this.#expand],
       ),
     );
   }
@@ -243,9 +252,9 @@ export class CommentCard {
         run: () => editDialog(tm("comment.edit"), text, edit),
       },
       {
-        label: t("likers"),
+        label: tm("likers"),
         testid: "comment-likers",
-        run: () => peopleDialog(this.#app, t("likers"), "comments.likers", { id }, tm("likers.empty")),
+        run: () => peopleDialog(this.#app, tm("likers"), "comments.likers", { id }, tm("likers.empty")),
       },
       author !== me && reportItem(this.#app, { comment: id }),
       (author === me || this.#thread.author === me) && {

@@ -167,7 +167,7 @@ export class Feed {
     this.#showBar(waiting);
     this.#showEnd(first + rows.length < this.#rows.length);
     // A feed has articles.
-    this.#list.setAttribute("role", rows.length > 0 ? "feed" : "group");
+    this.#list.setAttribute("role", rows.some(({ mark }) => !mark) ? "feed" : "group");
     show(this.#rail, entries.length > 0);
     if (state === "ready") this.#shown = true;
     this.element.setAttribute("aria-busy", String(state === "loading"));
@@ -322,11 +322,15 @@ export class Feed {
     this.#list.querySelector("article")?.focus({ preventScroll: true });
   }
 
-  /** Posts of somebody who is blocked or muted leave, and come back. From Home the server takes them itself. */
+  /**
+   * Posts of somebody who is blocked or muted leave, and come back. From Home the server takes them itself; but it does
+   * not say which of those that stay are now there by a topic, or no longer.
+   */
   #related(id, verb) {
     const timeline = this.#timeline;
-    if (this.#isHome || !changesVisibility(verb)) return;
-    if (verb.startsWith("un") || timeline.entries.some(({ post }) => post.author === id)) timeline.reload();
+    if (this.#isHome ? !verb.endsWith("follow") : !changesVisibility(verb)) return;
+    const has = timeline.entries.some(({ post }) => post.author === id);
+    if (has || (!this.#isHome && verb.startsWith("un"))) timeline.reload();
   }
 
   /** The newest post that is on screen was read. */

@@ -1,6 +1,7 @@
 // A list that is read page by page: people, topics, comments.
 
-import { arrange, button, h } from "../dom.js";
+import { arrange } from "../arrange.js";
+import { button, h } from "../dom.js";
 import { t } from "../i18n/index.js";
 import { failure, showWhenSlow, skeletons } from "./states.js";
 

@@ -56,8 +56,8 @@ function undoButton(app, person, verb) {
   return toggleButton(app, person, {
     state: FOLLOWING,
     states: [
-      { text: t(`${verb}.short`), label: t(`${verb}.name`, { name }), verb },
-      { text: t(`un${verb}.short`), label: t(`un${verb}.name`, { name }), verb: `un${verb}` },
+      { text: tm(`${verb}.short`), label: tm(`${verb}.name`, { name }), verb },
+      { text: tm(`un${verb}.short`), label: tm(`un${verb}.name`, { name }), verb: `un${verb}` },
     ],
     testid: `un${verb}`,
   });

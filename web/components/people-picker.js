@@ -3,6 +3,7 @@
 import { bidi, button, h } from "../dom.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
+import { tm } from "../i18n/more.js";
 import { openDialog } from "./dialog.js";
 import { personRow } from "./person.js";
 import { isUnreachable, messageOf, retryWhenLive } from "./states.js";
@@ -42,14 +43,14 @@ export function pickPeople(app, title, chosen, { done, closed }) {
   const ready = h("button", {
     class: "button primary",
     type: "submit",
-    text: t("done"),
+    text: tm("done"),
     data: { testid: "picker-done" },
   });
   const form = h(
     "form",
     { class: "form", novalidate: true },
     chips,
-    h("div", { class: "field" }, h("label", { for: "picker-name", text: t("audience.people") }), field),
+    h("div", { class: "field" }, h("label", { for: "picker-name", text: tm("audience.people") }), field),
     list,
     none,
     error,
@@ -68,7 +69,7 @@ export function pickPeople(app, title, chosen, { done, closed }) {
       showList();
       field.focus();
     };
-    const label = t("audience.remove", { name });
+    const label = tm("audience.remove", { name });
     return button({ class: "chip", "aria-label": label, onclick: remove }, bidi(name), icon("close"));
   };
   const showChips = () => chips.replaceChildren(...[...picked].map(chip));
@@ -81,7 +82,7 @@ export function pickPeople(app, title, chosen, { done, closed }) {
   const showList = () => {
     const found = [...known.values()].filter((person) => isNamed(person, field.value.trim()));
     list.replaceChildren(...found.map(option));
-    none.textContent = found.length > 0 ? "" : t(field.value.trim() ? "audience.nobody" : "audience.no-followers");
+    none.textContent = found.length > 0 ? "" : tm(field.value.trim() ? "audience.nobody" : "audience.no-followers");
   };
   const add = (people) => {
     for (const person of people) if (person.id !== app.session.user) known.set(person.id, person);
@@ -111,7 +112,7 @@ export function pickPeople(app, title, chosen, { done, closed }) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (picked.size === 0) {
-      error.textContent = t("audience.error");
+      error.textContent = tm("audience.error");
       return;
     }
     done([...picked]);

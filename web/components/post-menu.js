@@ -11,6 +11,7 @@ import { openMenu } from "./menu.js";
 import { peopleDialog } from "./people-list.js";
 import { pinItem } from "./pins.js";
 import { reportItem } from "./report.js";
+import { followTopic } from "./topic-follow.js";
 import { changeRelation, doWithUndo, muteForItem } from "./undo.js";
 
 const MAX_MUTINGS = 200;
@@ -24,9 +25,9 @@ export async function postMenu(app, anchor, post, timeline, person, outer = post
     run: () => doWithUndo(app, () => copy(new URL(paths.post(post.id), location.href).href), tm("post.copied")),
   };
   const likers = {
-    label: t("likers"),
+    label: tm("likers"),
     testid: "likers",
-    run: () => peopleDialog(app, t("likers"), "likes.list", { id: post.id }, tm("likers.empty")),
+    run: () => peopleDialog(app, tm("likers"), "likes.list", { id: post.id }, tm("likers.empty")),
   };
   const mute = muteItem(app, post);
   const passed = [
@@ -55,6 +56,12 @@ export async function postMenu(app, anchor, post, timeline, person, outer = post
     label: tm("reposts_off.name", { name: reposter.name }),
     testid: "reposts_off",
     run: () => changeRelation(app, "reposts_off", reposter),
+  };
+  const { topic } = outer.via ?? {};
+  const unfollowTopic = topic && {
+    label: tm("unfollow.name", { name: `#${topic}` }),
+    testid: "unfollow-topic",
+    run: () => followTopic(app, topic, false),
   };
   if (own) {
     const { id } = post;
@@ -104,7 +111,8 @@ export async function postMenu(app, anchor, post, timeline, person, outer = post
     mute,
     detach,
     hideReposts,
-    timeline === app.client.timeline && !outer.repost && {
+    unfollowTopic,
+    timeline === app.client.timeline && !outer.repost && !topic && {
       label: tm("unfollow.name", { name: person.name }),
       testid: "unfollow",
       run: () => change("unfollow"),
@@ -112,14 +120,14 @@ export async function postMenu(app, anchor, post, timeline, person, outer = post
     reportItem(app, { post: post.id }),
     {
       label: tm("mute.name", { name: person.name }),
-      hint: t("mute.hint"),
+      hint: tm("mute.hint"),
       testid: "mute",
       run: () => change("mute"),
     },
     muteForItem(app, anchor, person),
     {
       label: tm("hide.name", { name: person.name }),
-      hint: t("hide.hint"),
+      hint: tm("hide.hint"),
       testid: "hide",
       run: () => change("hide"),
     },
@@ -153,7 +161,7 @@ function muteItem(app, { id, muted = false }) {
     await app.client.connection.rpc(wanted ? "conversations.mute" : "conversations.unmute", { id });
     remember(app.mutings, id, wanted, MAX_MUTINGS);
   };
-  const done = t(isMuted ? "relation.undone" : "conversation.muted");
+  const done = tm(isMuted ? "relation.undone" : "conversation.muted");
   const run = () => doWithUndo(app, () => set(!isMuted), done, () => set(isMuted));
   return isMuted
     ? { label: tm("conversation.unmute"), testid: "unmute-conversation", run }

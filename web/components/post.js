@@ -7,6 +7,7 @@ import { t, tNodes } from "../i18n/index.js";
 import { paths } from "../router.js";
 import { audienceName } from "./audience.js";
 import { avatarLink } from "./avatar.js";
+import { coverOf } from "./filtered.js";
 import { LikeControl } from "./like.js";
 import { linkCard } from "./link-card.js";
 import { mediaGrid } from "./media.js";
@@ -23,11 +24,14 @@ export class PostCard {
   #favourite = null;
   /** Names the users who reposted it. */
   #passed = h("p", { class: "passed", hidden: true, data: { testid: "passed" } }, icon("repost"), h("span"));
+  /** Names the topic that brought it. */
+  #via = h("p", { class: "passed", data: { testid: "via" } });
   #head = h("header", { class: "post-head" });
   #text = h("p", { class: "text", dir: "auto", data: { testid: "post-body" } });
   #more = h("div");
   #actions = h("div", { class: "actions" });
   #problem = h("div", { class: "notice", hidden: true });
+  #cover;
   #like;
   #comments;
   #repost;
@@ -37,9 +41,11 @@ export class PostCard {
   constructor(app, entry, timeline = null) {
     this.#app = app;
     this.#timeline = timeline;
-    const parts = [this.#passed, this.#head, this.#text, this.#more, this.#actions, this.#problem];
-    const main = h("div", { class: "post-main" }, ...parts);
-    this.element = h("article", { class: "post", tabindex: -1, data: { testid: "post" } }, main);
+    this.element = h("article", { class: "post", tabindex: -1, data: { testid: "post" } });
+    this.#cover = coverOf(app, this.element);
+    const covered = [this.#text, this.#more, this.#actions];
+    const parts = [this.#via, this.#passed, this.#head, this.#cover.element, ...covered, this.#problem];
+    this.element.append(h("div", { class: "post-main" }, ...parts));
     this.element.addEventListener("click", (event) => this.#open(event));
     this.update(entry);
   }
@@ -69,6 +75,8 @@ export class PostCard {
     if (!before || before.post.text !== post.text || String(before.post.mentions) !== String(post.mentions))
       fillText(this.#text, post);
     this.#showPassed(outer);
+    if (!before || before.outer.via?.topic !== outer.via?.topic) this.#showVia(outer.via);
+    this.#cover.update(outer.filtered ?? post.filtered);
     const extras = ({ media, data }) => JSON.stringify([media, data]);
     if (!before || extras(before.post) !== extras(post) || before.post.quote !== post.quote) this.#showMore(post);
     if (anew) this.#showActions(entry);
@@ -91,6 +99,13 @@ export class PostCard {
     const n = repost ? others : others - 1;
     const words = h("span", {}, ...tNodes(n > 0 ? "reposted.many" : "reposted.one", { name, n }));
     if (words.textContent !== this.#passed.lastChild.textContent) this.#passed.lastChild.replaceWith(words);
+  }
+
+  #showVia(via) {
+    show(this.#via, Boolean(via));
+    if (!via) return;
+    const name = h("a", { href: paths.topic(via.topic) }, bidi(`#${via.topic}`));
+    this.#via.replaceChildren(icon("hash"), h("span", {}, ...tNodes("via.topic", { name })));
   }
 
   #showHead(post, person) {

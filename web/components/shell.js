@@ -12,7 +12,7 @@ import { openMenu } from "./menu.js";
 import { SuggestionsPanel, TopicsPanel } from "./panels.js";
 
 const SCROLL_PX = 24;
-const ROOTS = ["home", "explore", "notifications", "topics", "favourites", "settings"];
+const ROOTS = ["home", "list", "explore", "notifications", "topics", "favourites", "settings"];
 
 export class Shell {
   #app;
@@ -110,7 +110,8 @@ export class Shell {
         (name === "topics" && route.name === "topic") ||
         (name === "explore" && route.name === "search") ||
         (name === "notifications" && route.name === "requests") ||
-        (name === "settings" && route.name === "push");
+        (name === "home" && route.name === "list") ||
+        (name === "settings" && ["push", "lists", "lists-one"].includes(route.name));
       if (current) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
@@ -232,6 +233,7 @@ export class Shell {
         openMenu(anchor, t("account"), [
           { label: t("profile"), run: () => router.go(paths.user(this.#app.session.user)) },
           { label: t("favourites"), run: () => router.go(paths.favourites()) },
+          { label: t("lists"), testid: "account-lists", run: () => router.go(paths.lists()) },
           { label: t("settings"), run: () => router.go(paths.settings()) },
           { label: t("account.other"), testid: "account-other", run: () => this.#app.changeAccount() },
           { label: t("sign-out"), testid: "sign-out", run: () => this.#app.signOut() },

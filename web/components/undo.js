@@ -1,6 +1,5 @@
 // What is done to other users, said in a toast that can take it back.
 
-import { t } from "../i18n/index.js";
 import { tm } from "../i18n/more.js";
 import { setRelation } from "../relations.js";
 import { openMenu } from "./menu.js";
@@ -22,7 +21,7 @@ const opposite = (verb) => OPPOSITES[verb] ?? (verb.startsWith("un") ? verb.slic
 export async function doWithUndo(app, work, done, undo) {
   try {
     await work();
-    app.toast(done, undo && (() => doWithUndo(app, undo, t("relation.undone"))));
+    app.toast(done, undo && (() => doWithUndo(app, undo, tm("relation.undone"))));
   } catch (error) {
     app.toast(messageOf(error));
   }
@@ -44,7 +43,7 @@ export function changeRelation(app, verb, { id, name }, more) {
     await setRelation(app, opposite(verb), id);
     if (wasFollowed) await setRelation(app, "follow", id);
   };
-  return doWithUndo(app, work, t(DONE[verb] ?? "relation.undone", { name }), undo);
+  return doWithUndo(app, work, tm(DONE[verb] ?? "relation.undone", { name }), undo);
 }
 
 const DAY_MS = 86_400_000;

@@ -654,6 +654,166 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/filters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the caller's filters, oldest first. */
+        get: operations["filters.list"];
+        put?: never;
+        /** Creates a filter: content with one of its words is left out or marked. */
+        post: operations["filters.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/filters/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Deletes a filter. */
+        delete: operations["filters.delete"];
+        options?: never;
+        head?: never;
+        /** Changes a filter. */
+        patch: operations["filters.update"];
+        trace?: never;
+    };
+    "/api/v1/lists": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the caller's lists, oldest first. */
+        get: operations["lists.list"];
+        put?: never;
+        /** Creates a list of users and topics. */
+        post: operations["lists.create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/lists/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Returns a list of the caller. */
+        get: operations["lists.get"];
+        put?: never;
+        post?: never;
+        /** Deletes a list. */
+        delete: operations["lists.delete"];
+        options?: never;
+        head?: never;
+        /** Changes a list. */
+        patch: operations["lists.update"];
+        trace?: never;
+    };
+    "/api/v1/lists/{id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the members of a list: its users, latest first, and its topics. */
+        get: operations["lists.members"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/lists/{id}/posts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Reads the posts of a list, newest first. */
+        get: operations["lists.read"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/lists/{id}/topics/{topic}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Adds a user or a topic to a list. Users need not be followed, and are not informed. */
+        put: operations["lists.add.id"];
+        post?: never;
+        /** Removes a user or a topic from a list. */
+        delete: operations["lists.remove.id"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/lists/{id}/updates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the updates of a list since a position in its log. */
+        get: operations["lists.updates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/lists/{id}/users/{user}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Adds a user or a topic to a list. Users need not be followed, and are not informed. */
+        put: operations["lists.add"];
+        post?: never;
+        /** Removes a user or a topic from a list. */
+        delete: operations["lists.remove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/notifications": {
         parameters: {
             query?: never;
@@ -1091,6 +1251,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/topics/followed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the topics that the caller follows, by name. */
+        get: operations["topics.followed"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/topics/search": {
         parameters: {
             query?: never;
@@ -1103,6 +1280,24 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/topics/{name}/follow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Follows a topic: its public posts come into the caller's timeline. */
+        put: operations["topics.follow"];
+        post?: never;
+        /** Ends a follow of a topic. Posts that the timeline also has from their authors stay. */
+        delete: operations["topics.unfollow"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1452,6 +1647,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/users/{id}/lists": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the caller's lists that have a user. */
+        get: operations["users.lists"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/users/{id}/mute": {
         parameters: {
             query?: never;
@@ -1654,6 +1866,43 @@ export interface webhooks {
             requestBody: {
                 content: {
                     "application/json": components["schemas"]["PostEditedEvent"] | components["schemas"]["CommentEditedEvent"];
+                };
+            };
+            responses: {
+                204: {
+                    headers: {
+                        [name: string]: string | number | undefined;
+                    };
+                    content?: never;
+                };
+            };
+        };
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "filters.changed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The user's filters changed: what was hidden or marked may be shown now, and the other way round. Reload the timeline and other lists. */
+        post: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody: {
+                content: {
+                    "application/json": components["schemas"]["FiltersChangedEvent"];
                 };
             };
             responses: {
@@ -2220,6 +2469,7 @@ export interface components {
             created_at: number;
             /** Format: int64 */
             edited_at?: number;
+            filtered?: components["schemas"]["FilterId"][];
             id: components["schemas"]["CommentId"];
             liked?: boolean;
             /** Format: int64 */
@@ -2488,6 +2738,15 @@ export interface components {
             key: string;
             operation: string;
         };
+        ExportedList: {
+            /** Format: int64 */
+            created_at: number;
+            exclusive: boolean;
+            id: components["schemas"]["ListId"];
+            name: string;
+            topics: string[];
+            users: components["schemas"]["UserId"][];
+        };
         ExportedPost: {
             author: components["schemas"]["UserId"];
             comment_policy?: components["schemas"]["CommentPolicy"];
@@ -2536,6 +2795,11 @@ export interface components {
         };
         /** @enum {string} */
         ExportedRestrictionKind: "hide" | "mute" | "block" | "reposts";
+        ExportedTopicRow: {
+            /** Format: int64 */
+            at: number;
+            topic: string;
+        };
         ExportedUserRow: {
             /** Format: int64 */
             at: number;
@@ -2584,13 +2848,81 @@ export interface components {
         FavouriteStatusList: {
             items: components["schemas"]["FavouriteStatus"][];
         };
+        Filter: {
+            action: components["schemas"]["FilterAction"];
+            /** Format: int64 */
+            created_at: number;
+            id: components["schemas"]["FilterId"];
+            in: components["schemas"]["FilterContext"][];
+            /** Format: int64 */
+            until?: number;
+            whole_word: boolean;
+            words: string[];
+        };
+        /** @enum {string} */
+        FilterAction: "hide" | "warn";
+        /** @enum {string} */
+        FilterContext: "home" | "lists" | "topics" | "comments" | "notifications";
+        FilterDraft: {
+            /** @default hide */
+            action?: components["schemas"]["FilterAction"];
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
+            /**
+             * @default [
+             *       "home",
+             *       "lists",
+             *       "topics",
+             *       "comments",
+             *       "notifications"
+             *     ]
+             */
+            in?: components["schemas"]["FilterContext"][];
+            /** Format: int64 */
+            until?: number;
+            /** @default true */
+            whole_word?: boolean;
+            words: string[];
+        };
+        /** Format: int64 */
+        FilterId: number;
+        FilterPage: {
+            items: components["schemas"]["Filter"][];
+        };
+        FilterUpdate: {
+            action?: components["schemas"]["FilterAction"];
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
+            in?: components["schemas"]["FilterContext"][];
+            /** Format: int64 */
+            until?: number | null;
+            whole_word?: boolean;
+            words?: string[];
+        };
+        /**
+         * @example {
+         *       "type": "filters.changed"
+         *     }
+         */
+        FiltersChangedEvent: {
+            /** @constant */
+            type: "filters.changed";
+        };
         Follow: {
             state: components["schemas"]["FollowState"];
         };
         /** @enum {string} */
         FollowState: "following" | "requested";
+        FollowedTopic: {
+            /** Format: int64 */
+            followed_at: number;
+            name: string;
+        };
+        FollowedTopics: {
+            items: components["schemas"]["FollowedTopic"][];
+        };
         /** @enum {string} */
-        GoneReason: "deleted" | "unfollowed" | "hidden";
+        GoneReason: "deleted" | "unfollowed" | "hidden" | "filtered" | "unlisted";
         HistoryPosition: {
             /** @default  */
             epoch?: string;
@@ -2700,6 +3032,40 @@ export interface components {
         };
         /** @enum {string} */
         LikeState: "accepted";
+        List: {
+            /** Format: int64 */
+            created_at: number;
+            exclusive: boolean;
+            id: components["schemas"]["ListId"];
+            name: string;
+            /** Format: int64 */
+            topics: number;
+            /** Format: int64 */
+            users: number;
+        };
+        ListDraft: {
+            /** @default false */
+            exclusive?: boolean;
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
+            name: string;
+        };
+        /** Format: int64 */
+        ListId: number;
+        ListMemberPage: {
+            items: components["schemas"]["User"][];
+            next?: string;
+            topics?: string[];
+        };
+        ListUpdate: {
+            exclusive?: boolean;
+            /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+            idempotency_key?: string;
+            name?: string;
+        };
+        Lists: {
+            items: components["schemas"]["List"][];
+        };
         Location: {
             /** Format: double */
             lat: number;
@@ -2790,6 +3156,7 @@ export interface components {
             data?: {
                 [key: string]: unknown;
             };
+            filtered?: components["schemas"]["FilterId"][];
             id: components["schemas"]["NotificationId"];
             key?: string;
             /** @example like */
@@ -3072,6 +3439,7 @@ export interface components {
             favourited?: boolean;
             /** Format: int64 */
             favourites: number;
+            filtered?: components["schemas"]["FilterId"][];
             id: components["schemas"]["PostId"];
             liked?: boolean;
             /** Format: int64 */
@@ -3090,6 +3458,7 @@ export interface components {
             reposts: number;
             text: string;
             topics?: string[];
+            via?: components["schemas"]["PostVia"];
             visibility: components["schemas"]["Visibility"];
         };
         /**
@@ -3221,6 +3590,9 @@ export interface components {
             /** @constant */
             type: "reposted";
         };
+        PostVia: {
+            topic: string;
+        };
         PostWithPreview: {
             author: components["schemas"]["UserId"];
             can_comment?: boolean;
@@ -3237,6 +3609,7 @@ export interface components {
             favourited?: boolean;
             /** Format: int64 */
             favourites: number;
+            filtered?: components["schemas"]["FilterId"][];
             id: components["schemas"]["PostId"];
             liked?: boolean;
             likers?: components["schemas"]["UserId"][];
@@ -3258,6 +3631,7 @@ export interface components {
             reposts: number;
             text: string;
             topics?: string[];
+            via?: components["schemas"]["PostVia"];
             visibility: components["schemas"]["Visibility"];
         };
         PresenceReply: {
@@ -3586,6 +3960,7 @@ export interface components {
             favourited?: boolean;
             /** Format: int64 */
             favourites: number;
+            filtered?: components["schemas"]["FilterId"][];
             id: components["schemas"]["PostId"];
             liked?: boolean;
             likers?: components["schemas"]["UserId"][];
@@ -3610,6 +3985,7 @@ export interface components {
             reposts: number;
             text: string;
             topics?: string[];
+            via?: components["schemas"]["PostVia"];
             visibility: components["schemas"]["Visibility"];
         };
         /** @enum {string} */
@@ -3762,12 +4138,15 @@ export interface components {
             comments?: components["schemas"]["Comment"][];
             devices?: components["schemas"]["Device"][];
             favourites?: components["schemas"]["ExportedFavourite"][];
+            filters?: components["schemas"]["Filter"][];
             follow_requests?: components["schemas"]["ExportedUserRow"][];
+            followed_topics?: components["schemas"]["ExportedTopicRow"][];
             followers?: components["schemas"]["ExportedFollower"][];
             following?: components["schemas"]["ExportedUserRow"][];
             has_password?: boolean;
             idempotency_keys?: components["schemas"]["ExportedKey"][];
             likes?: components["schemas"]["ExportedPostRow"][];
+            lists?: components["schemas"]["ExportedList"][];
             muted_conversations?: components["schemas"]["ExportedPostRow"][];
             next?: string;
             notifications?: components["schemas"]["Notification"][];
@@ -6010,6 +6389,785 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    "filters.list": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "action": "hide",
+                     *           "created_at": 1795236753868,
+                     *           "id": 2699932278243328,
+                     *           "in": [
+                     *             "home"
+                     *           ],
+                     *           "whole_word": true,
+                     *           "words": [
+                     *             "ann"
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FilterPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "filters.create": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "words": [
+                 *         "ann"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["FilterDraft"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "action": "hide",
+                     *       "created_at": 1795236753868,
+                     *       "id": 2699932278243328,
+                     *       "in": [
+                     *         "home"
+                     *       ],
+                     *       "whole_word": true,
+                     *       "words": [
+                     *         "ann"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Filter"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "filters.delete": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "filters.update": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "hide"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FilterUpdate"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "action": "hide",
+                     *       "created_at": 1795236753868,
+                     *       "id": 2699932278243328,
+                     *       "in": [
+                     *         "home"
+                     *       ],
+                     *       "whole_word": true,
+                     *       "words": [
+                     *         "ann"
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Filter"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "lists.list": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "exclusive": true,
+                     *           "id": 2699932278243328,
+                     *           "name": "ann",
+                     *           "topics": 0,
+                     *           "users": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Lists"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "lists.create": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "ann"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ListDraft"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": 1795236753868,
+                     *       "exclusive": true,
+                     *       "id": 2699932278243328,
+                     *       "name": "ann",
+                     *       "topics": 0,
+                     *       "users": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "lists.get": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": 1795236753868,
+                     *       "exclusive": true,
+                     *       "id": 2699932278243328,
+                     *       "name": "ann",
+                     *       "topics": 0,
+                     *       "users": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "lists.delete": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "lists.update": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "exclusive": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["ListUpdate"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "created_at": 1795236753868,
+                     *       "exclusive": true,
+                     *       "id": 2699932278243328,
+                     *       "name": "ann",
+                     *       "topics": 0,
+                     *       "users": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["List"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "lists.members": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ListMemberPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "lists.read": {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+                with?: components["schemas"]["RequestedPart"][];
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "author": "ann",
+                     *           "comments": 0,
+                     *           "created_at": 1795236753868,
+                     *           "favourites": 0,
+                     *           "id": 2699932278243328,
+                     *           "likes": 0,
+                     *           "quotes": 0,
+                     *           "reposts": 0,
+                     *           "text": "Hello from Bo. #rust",
+                     *           "visibility": "public"
+                     *         }
+                     *       ],
+                     *       "people": {
+                     *         "ann": {
+                     *           "id": "ann",
+                     *           "name": "ann"
+                     *         }
+                     *       },
+                     *       "position": {
+                     *         "epoch": "pRz3kQ",
+                     *         "offset": 0
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TimelinePage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "lists.add.id": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+                topic: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "lists.remove.id": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+                topic: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "lists.updates": {
+        parameters: {
+            query: {
+                epoch: string;
+                offset: number;
+            };
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "data": {
+                     *             "post": {
+                     *               "author": "bo",
+                     *               "comments": 0,
+                     *               "created_at": 1795236753868,
+                     *               "favourites": 0,
+                     *               "id": 2699932278243328,
+                     *               "likes": 0,
+                     *               "quotes": 0,
+                     *               "reposts": 0,
+                     *               "text": "Hello from Bo. #rust",
+                     *               "topics": [
+                     *                 "rust"
+                     *               ],
+                     *               "visibility": "public"
+                     *             },
+                     *             "type": "post"
+                     *           },
+                     *           "offset": 0
+                     *         }
+                     *       ],
+                     *       "position": {
+                     *         "epoch": "pRz3kQ",
+                     *         "offset": 0
+                     *       },
+                     *       "recovered": true
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TimelineUpdatesPage"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "lists.add": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+                user: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "lists.remove": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: number;
+                user: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     "notifications.list": {
         parameters: {
             query?: {
@@ -7807,6 +8965,45 @@ export interface operations {
             503: components["responses"]["BusyOrUnavailable"];
         };
     };
+    "topics.followed": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "followed_at": 1795236753868,
+                     *           "name": "ann"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["FollowedTopics"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
     "topics.search": {
         parameters: {
             query: {
@@ -7849,6 +9046,82 @@ export interface operations {
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "topics.follow": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["LimitExceededOrIdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    "topics.unfollow": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example 0b7ad1c2-4e02-4a4e-9a5e-3f0f6f0c2a11 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /** @example {} */
+                    "application/json": components["schemas"]["Empty"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["Timeout"];
+            409: components["responses"]["InProgress"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["IdempotencyConflict"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     "topics.read": {
@@ -8919,6 +10192,51 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["ForbiddenOrLocked"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["RateLimitedOrTooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["BusyOrUnavailable"];
+        };
+    };
+    "users.lists": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @example ann */
+                "X-User"?: components["parameters"]["User"];
+                "X-User-Origin"?: components["parameters"]["UserOrigin"];
+            };
+            path: {
+                id: components["schemas"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: string | number | undefined;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "created_at": 1795236753868,
+                     *           "exclusive": true,
+                     *           "id": 2699932278243328,
+                     *           "name": "ann",
+                     *           "topics": 0,
+                     *           "users": 0
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Lists"];
+                };
+            };
+            400: components["responses"]["Invalid"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["RateLimitedOrTooManyRequests"];
             500: components["responses"]["Internal"];
             503: components["responses"]["BusyOrUnavailable"];

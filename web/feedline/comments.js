@@ -17,6 +17,7 @@ export class Comments extends Pages {
     this.#of = of;
     this.#isNewestFirst = order === "newest";
     this.stops.push(
+      client.connection.on("filters", () => void this.reload()),
       client.likes.on("change", (id) => this.#patch(id, {})),
       client.likes.on("settled", ({ id, liked, likes }) => this.#patch(id, { liked, likes })),
     );
@@ -48,9 +49,10 @@ export class Comments extends Pages {
     const { items } = this.list;
     if (type === "comment") this.#arrived(comment, people, isAgain);
     // Of two versions the one edited last stays. Likes and replies are counted by other events.
-    const { id = comment, text, mentions, edited_at } = comment;
+    const { id = comment, text, mentions, edited_at, filtered } = comment;
     const known = items.find((item) => item.id === id);
-    if (type === "edited" && edited_at >= (known?.edited_at ?? 0)) this.#patch(id, { text, mentions, edited_at });
+    const isLater = edited_at >= (known?.edited_at ?? 0);
+    if (type === "edited" && isLater) this.#patch(id, { text, mentions, edited_at, filtered });
     if (type === "gone" && stays) this.#patch(id, { author: undefined, text: undefined });
     else if (type === "gone") this.#show(items.filter((item) => item.id !== id));
   }

@@ -16,6 +16,7 @@ export class Notifications extends Pages {
     const source = { method: "notifications.list", channel: `notifications:${client.user}`, byServer: true };
     super(client, source, () => new ItemList());
     this.on("page", (page) => this.#count(page));
+    this.stops.push(client.connection.on("filters", () => void this.reload()));
     this.start({ publication: ({ data }) => this.#apply(data) });
   }
   /** The latest updated first. @returns {Notification[]} */
@@ -39,6 +40,7 @@ export class Notifications extends Pages {
   /** @param {any} event */
   #apply(event) {
     const { type, notification = {}, id = notification.id } = event;
+    if (type === "filters.changed") return this.client.connection.emit("filters", event);
     if (!/^notification(.gone)?$/.test(type)) return type === "notifications.read" && this.#marked(event);
     const others = this.items.filter((item) => item.id !== id);
     // Whether one that is further down is counted already, only the server knows.

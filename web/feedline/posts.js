@@ -3,7 +3,7 @@
 // Pages are read while the log moves on. Every event has an offset, and every page the offset at which it was read, so
 // that the later of two truths wins, whichever comes first.
 //
-// A timeline hides reposts that repeat what it has: those within a day after the post itself, or after an earlier
+// Home and lists hide reposts that repeat what they have: those within a day after the post itself, or after an earlier
 // repost of it. They are kept, because the next one is shown if what it repeats leaves.
 
 import { remember } from "./bounded.js";
@@ -30,7 +30,7 @@ export class PostList {
   next = null;
   /** Whether the newest posts were forgotten: they can only be read anew. */ isDetached = false;
   /** How many that were forgotten wait to be seen. */ forgotten = 0;
-  /** @param {boolean} [hidesRepeats] as timelines do, unlike other lists */
+  /** @param {boolean} [hidesRepeats] as Home and lists do, unlike other timelines */
   constructor(hidesRepeats = false) { this.#hidesRepeats = hidesRepeats; }
   /** The posts without a gap, newest first. */
   get shown() { return newestFirst(this.posts).filter(({ id, isRepeat }) => id >= this.#floor && !isRepeat); }
@@ -130,13 +130,15 @@ export class PostList {
   #remove(id, reason) {
     const left = this.posts.get(id);
     this.posts.delete(id);
-    const isHere = reason === "unfollowed";
+    // It left this list only.
+    const isHere = ["unfollowed", "unlisted"].includes(reason);
     if (!isHere) {
       // What the reader cannot see is shown to them neither as a repost nor as a quote.
       for (const one of [...this.posts.values()]) if (one.repost?.id === id) this.posts.delete(one.id);
       this.#replace(id, () => null);
     }
-    if (!this.#hidesRepeats || (left && !left.repost && !isHere)) return;
+    // A filter takes all reposts of a post away.
+    if (!this.#hidesRepeats || reason === "filtered" || (left && !left.repost && !isHere)) return;
     const isSame = (/** @type {number} */ of) => !left || postOf(this.posts.get(of) ?? { id: of }) === postOf(left);
     const isCounted = [...this.#told].some(([of, { at }]) => of < id && (left?.at ?? 0) <= at && isSame(of));
     const isRoot = !left && [...this.posts.values()].some((one) => isStub(one) && isWithin(id, one.id));

@@ -24,10 +24,11 @@ export class Timeline extends Pages {
   /** @type {Map<number, () => void>} */ #watched = new Map();
   /** @param {import("./client.js").Client} client @param {Source<PostListName>} source */
   constructor(client, source) {
-    super(client, source, () => new PostList(source.method === "timeline.read"));
+    super(client, source, () => new PostList(["timeline.read", "lists.read"].includes(source.method)));
     this.stops.push(
       client.likes.on("change", (id) => this.#patch(id, {})),
       client.likes.on("settled", ({ id, liked, ...counts }) => (this.#patch(id, { liked }), this.#patch(id, counts))),
+      client.connection.on("filters", () => void this.reload()),
       // What was missed is applied first.
       client.connection.on("state", ({ name }) => name === "live" && queueMicrotask(() => this.#refreshLikes())),
       () => this.watch([]),
@@ -110,7 +111,9 @@ export class Timeline extends Pages {
     const join = (/** @type {number} */ id) => this.client.connection.subscribe(`post:${id}`, {
       publication: (/** @type {{data: any}} */ { data }) => {
         const { type, ...counts } = data;
-        if (type === "edited" && data.post) this.apply(data);
+        const { filtered, via } = this.list.find(id) ?? {};
+        // No filter applies where a post is followed by its id, and no topic brings it there.
+        if (type === "edited" && data.post) this.apply({ ...data, post: { ...data.post, filtered, via } });
         else if (type === "counts") this.#patch(id, counts);
       },
     });

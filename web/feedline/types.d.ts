@@ -99,9 +99,10 @@ export type NotificationEvent =
   | Schemas["NotificationsReadEvent"]
   | Schemas["LikeSettledEvent"]
   | Schemas["LikeChangedEvent"]
-  | Schemas["LikeRevertedEvent"];
+  | Schemas["LikeRevertedEvent"]
+  | Schemas["FiltersChangedEvent"];
 /** What is pushed on a channel, by its name. Channels of the application carry what its backend publishes. */
-export type ChannelEvent<Name extends string> = Name extends `timeline:${string}` | `user:${string}` | `topic:${string}`
+export type ChannelEvent<Name extends string> = Name extends `${"timeline" | "list" | "user" | "topic"}:${string}`
   ? TimelineEvent
   : Name extends `post:${string}`
     ? PostEvent
@@ -149,6 +150,8 @@ export type ConnectionState =
   | { name: "ended"; since: number; code: number; reason: string; signedOut: boolean };
 export interface ConnectionEvents {
   state: ConnectionState;
+  /** The user's filters have changed: timelines, comments and notifications are read anew. */
+  filters: Schemas["FiltersChangedEvent"];
   change: void;
 }
 export interface CommandOptions {

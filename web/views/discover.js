@@ -1,15 +1,20 @@
 // Explore, topics and search: what there is beyond the timeline.
 
-import { h, show } from "../dom.js";
+import { bidi, h, show } from "../dom.js";
+import { followedTopicsOf } from "../followed-topics.js";
 import { t } from "../i18n/index.js";
 import { tm } from "../i18n/more.js";
 import { PagedList } from "../components/paged-list.js";
 import { suggestions, topics } from "../components/panels.js";
 import { personLink } from "../components/person.js";
 import { empty, failure } from "../components/states.js";
+import { topicFollowButton } from "../components/topic-follow.js";
 import { paths } from "../router.js";
 import { written } from "../text.js";
 import { exploreFeed } from "./everybody.js";
+
+/** How many of the followed topics are shown at first. */
+const FOLLOWED = 10;
 
 function searchForm(app, query) {
   const field = h("input", {
@@ -79,13 +84,61 @@ export function exploreView(app) {
   };
 }
 
+/** The topics that the user follows, by name; hidden if there are none. `changed(isShown)` says so. */
+function followedTopics(app, changed) {
+  const store = followedTopicsOf(app);
+  const rows = new Map();
+  const stops = [];
+  const row = (name) => {
+    const { element, stop } = topicFollowButton(app, name);
+    stops.push(stop);
+    const title = h("span", { class: "name" }, bidi(`#${name}`));
+    const link = h("a", { class: "person-name", href: paths.topic(name) }, title);
+    return h("div", { class: "person", data: { testid: "followed-topic" } }, link, element);
+  };
+  // What is unfollowed here stays until the next visit, with its button.
+  let names = [];
+  const page = (from, to) => ({
+    rows: names.slice(from, to).map((name) => rows.get(name) ?? rows.set(name, row(name)).get(name)),
+    next: to < names.length ? to : null,
+  });
+  const read = async () => {
+    await store.refresh();
+    ({ names } = store);
+    show(element, names.length > 0);
+    changed(names.length > 0);
+  };
+  const load = async (from) => {
+    if (!from) await read();
+    return page(from ?? 0, (from ?? 0) + FOLLOWED);
+  };
+  const list = new PagedList(load, () => h("p", { class: "empty" }), { testid: "followed-topics" });
+  const element = h("div", { class: "titled", hidden: true }, h("h2", { text: tm("topics.followed") }), list.element);
+  let isFirst = true;
+  const resume = async () => {
+    if (isFirst) return void (isFirst = false);
+    await list.ready;
+    await read();
+    const shown = page(0, Math.max(FOLLOWED, list.rows.length));
+    list.replace(shown.rows, shown.next);
+  };
+  return { element, ready: list.ready, resume, stop: () => stops.forEach((stop) => stop()) };
+}
+
 export function topicsView(app) {
-  const list = new PagedList(
-    (cursor) => topics(app, 30, { cursor }),
-    () => empty(tm("topics.empty"), tm("topics.empty.text")),
-    { shape: "line" },
-  );
-  return { title: t("topics"), ready: list.ready, element: h("div", { class: "view" }, list.element) };
+  const heading = h("h2", { text: t("topics.now"), hidden: true });
+  const followed = followedTopics(app, (isShown) => show(heading, isShown));
+  // Shown together, so that nothing moves.
+  const load = async (cursor) => (await Promise.all([topics(app, 30, { cursor }), followed.ready]))[0];
+  const none = () => empty(tm("topics.empty"), tm("topics.empty.text"));
+  const list = new PagedList(load, none, { shape: "line" });
+  return {
+    title: t("topics"),
+    ready: list.ready,
+    element: h("div", { class: "view" }, followed.element, h("div", { class: "titled" }, heading, list.element)),
+    resume: followed.resume,
+    stop: followed.stop,
+  };
 }
 
 export function searchView(app, { query }) {

@@ -1,4 +1,5 @@
-// Home: writing, and the timeline. As long as that is empty, what everybody wrote is below it.
+// Home: writing, and the timeline, with tabs for the lists of the user. As long as it is empty, what everybody wrote
+// is below it.
 
 import { h } from "../dom.js";
 import { t } from "../i18n/index.js";
@@ -8,7 +9,8 @@ import { Feed } from "../components/feed.js";
 import { empty } from "../components/states.js";
 import { exploreFeed } from "./everybody.js";
 
-export function homeView(app) {
+/** `second` resolves with the second script, which has the tabs. */
+export function homeView(app, second) {
   const { timeline } = app.client;
   const compose = new Compose(app, "home");
   const explore = () => h("a", { class: "button primary", href: paths.explore(), text: t("home.explore") });
@@ -17,7 +19,13 @@ export function homeView(app) {
     empty: () => empty(t("home.empty"), t("home.empty.text"), explore()),
     showsLine: true,
   });
-  const element = h("div", { class: "view home" }, compose.element, feed.element);
+  // Their room is kept, so that nothing moves when they come.
+  const place = h("nav", { class: "card list-tabs", hidden: !app.session.lists?.length });
+  let tabs = null;
+  second.then((more) => {
+    if (app.home === view) tabs = more.listTabs(app, place);
+  });
+  const element = h("div", { class: "view home" }, place, compose.element, feed.element);
   let everybody = null;
   const forget = () => {
     everybody?.stop();
@@ -31,7 +39,7 @@ export function homeView(app) {
     everybody = exploreFeed(app);
     element.append(everybody.element);
   });
-  return {
+  const view = {
     title: t("home"),
     feed,
     compose,
@@ -41,6 +49,7 @@ export function homeView(app) {
       everybody?.timeline.reload();
     },
     resume: () => {
+      tabs?.resume();
       feed.resume();
       everybody?.feed.resume();
       everybody?.timeline.reload();
@@ -51,8 +60,10 @@ export function homeView(app) {
     },
     close: () => {
       stopWatching();
+      tabs?.stop();
       forget();
       feed.close();
     },
   };
+  return view;
 }

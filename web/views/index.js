@@ -16,6 +16,9 @@ const USER_EVENTS = ["pointermove", "pointerdown", "keydown", "scroll"];
 let second = null;
 let loading = null;
 let isExpected = false;
+let loaded;
+/** Resolves with the second script, once it was loaded for whatever reason. */
+const secondLoaded = new Promise((resolve) => (loaded = resolve));
 
 /** Whether the script with a view is there. */
 export const isLoaded = ({ name }) => name === "home" || second !== null;
@@ -23,12 +26,13 @@ export const isLoaded = ({ name }) => name === "home" || second !== null;
 /** Loads the second script, and waits for the server. Fails if the server has another build than the page. */
 export const loadSecondScript = () => (loading ??= load());
 
-/** Loads the second script as soon as somebody does anything on the page. */
-export function expectSecondScript() {
+/** Loads the second script at once, or as soon as somebody does anything on the page. */
+export function expectSecondScript(isNeeded) {
   if (isExpected) return;
   isExpected = true;
   const expected = () => loadSecondScript().catch(() => {});
-  for (const name of USER_EVENTS) addEventListener(name, expected, { once: true, passive: true });
+  if (isNeeded) expected();
+  else for (const name of USER_EVENTS) addEventListener(name, expected, { once: true, passive: true });
 }
 
 async function load() {
@@ -47,6 +51,7 @@ async function load() {
       await new Promise((resolve) => setTimeout(resolve, Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** tries)));
     }
   }
+  loaded(second);
   return second;
 }
 
@@ -57,6 +62,6 @@ async function load() {
  */
 export function signedInViews(app, { name, params }) {
   // Home is one view, however often it is in the history: it has what was begun to write, and the timeline.
-  if (name === "home") return (app.home ??= homeView(app));
+  if (name === "home") return (app.home ??= homeView(app, secondLoaded));
   return (second.views[name] ?? notFoundView)(app, params);
 }

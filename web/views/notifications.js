@@ -6,6 +6,7 @@ import { timeElement } from "../format.js";
 import { icon } from "../icons.js";
 import { t } from "../i18n/index.js";
 import { tm, tmNodes } from "../i18n/more.js";
+import { moreIcon } from "../more-icons.js";
 import { paths } from "../router.js";
 import { avatar } from "../components/avatar.js";
 import { countRequests, watchRequests } from "../components/requests.js";
@@ -32,7 +33,7 @@ export function notificationsView(app) {
   const { notifications } = app.client;
   const read = button({
     class: "button",
-    text: t("notifications.read"),
+    text: tm("notifications.read"),
     data: { testid: "mark-read" },
     onclick: () => notifications.markRead(),
   });
@@ -105,7 +106,7 @@ function requestsRow(app) {
     const row = h(
       "a",
       { class: "notification", href: paths.requests(), data: { testid: "requests-row" } },
-      h("span", { class: "kind", "aria-hidden": "true" }, icon("lock")),
+      h("span", { class: "kind", "aria-hidden": "true" }, moreIcon("lock")),
       h(
         "div",
         {},
@@ -143,7 +144,7 @@ function showGroups(rows, items, excerpts) {
     element.toggleAttribute("data-above", above);
     element.toggleAttribute("data-below", joins(item, items[at + 1]));
     const excerpt = element.querySelector(".excerpt");
-    const isSaid = above && quotedOf(item) === quotedOf(items[at - 1]);
+    const isSaid = item.filtered || (above && quotedOf(item) === quotedOf(items[at - 1]));
     const text = isSaid ? "" : (item.body ?? excerpts.get(quotedOf(item)) ?? "");
     setText(excerpt, text);
     show(excerpt, text !== "");
@@ -221,8 +222,9 @@ function row(app, item) {
   const others = count - 1;
   const second = people[1] && h("strong", {}, bidi(people[1].name));
   const what = () => t(`notified.${kind}${object?.type === "comment" && kind === "like" ? ".comment" : ""}`);
-  // The application's own notifications have a title.
-  const words = item.title === undefined ? what() : h("strong", {}, bidi(item.title));
+  // The application's own notifications have a title. What has muted words is not shown.
+  const title = () => (item.filtered ? "" : h("strong", {}, bidi(item.title)));
+  const words = item.title === undefined ? what() : title();
   const who =
     count === 2 && second
       ? tmNodes("notified.two", { name, second })
@@ -232,13 +234,14 @@ function row(app, item) {
   const element = h(
     "a",
     { class: "notification", ...linkOf(app, item), data: { testid: "notification", kind } },
-    h("span", { class: "kind", "aria-hidden": "true", data: { kind } }, icon(ICONS[kind] ?? "bell")),
+    h("span", { class: "kind", "aria-hidden": "true", data: { kind } }, moreIcon(ICONS[kind] ?? "bell")),
     h(
       "div",
       {},
       faces,
       h("p", { class: "sum" }, h("span", {}, ...who, " ", words), h("span", { class: "meta" }, timeElement(at))),
       h("p", { class: "excerpt", dir: "auto", hidden: true, data: { testid: "excerpt" } }),
+      item.filtered && whyCovered(app, item.filtered),
     ),
   );
   if (!read) {
@@ -246,6 +249,13 @@ function row(app, item) {
     element.append(h("span", { class: "hidden-visually", text: tm("notifications.one-unread") }));
   }
   element.addEventListener("click", () => !read && app.client.notifications.markRead(item.id));
+  return element;
+}
+
+/** Stands for the words of a notification that has muted ones. */
+function whyCovered(app, filters) {
+  const element = h("p", { class: "excerpt", text: t("filtered"), data: { testid: "filtered" } });
+  app.filterText(filters).then((text) => setText(element, text), () => {});
   return element;
 }
 

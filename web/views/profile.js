@@ -3,11 +3,13 @@
 import { bidi, button, h } from "../dom.js";
 import { count, day } from "../format.js";
 import { icon } from "../icons.js";
-import { t, tNodes } from "../i18n/index.js";
-import { tm } from "../i18n/more.js";
+import { t } from "../i18n/index.js";
+import { tm, tmNodes } from "../i18n/more.js";
+import { moreIcon } from "../more-icons.js";
 import { PostPages } from "../post-pages.js";
 import { changesVisibility, setRelation } from "../relations.js";
 import { paths } from "../router.js";
+import { addToLists } from "../components/add-to-lists.js";
 import { avatar } from "../components/avatar.js";
 import { commentRow } from "../components/comment-row.js";
 import { Feed } from "../components/feed.js";
@@ -138,7 +140,7 @@ function feedOf(app, timeline, label, none) {
 function postsOf(app, id) {
   const timeline = app.client.openTimeline({ method: "users.posts", params: { id }, channel: `user:${id}` });
   const own = id === app.session.user;
-  const { feed, element } = feedOf(app, timeline, tm("profile.posts"), t(own ? "profile.empty.own" : "profile.empty"));
+  const { feed, element } = feedOf(app, timeline, tm("profile.posts"), tm(own ? "profile.empty.own" : "profile.empty"));
   const pinned = new PinnedPosts(app);
   const publication = ({ data }) => pinned.apply(data);
   const leave = app.client.connection.subscribe(`user:${id}`, { publication });
@@ -190,7 +192,7 @@ function peopleOf(app, id, tab) {
   const params = tab === "friends" ? {} : { id };
   const followed = tab === "shared" || (id === app.session.user && tab !== "followers");
   const control = (person) => followed && followButton(app, person, FOLLOWING);
-  const { element, ready } = peopleList(app, `users.${tab}`, params, t(`${tab}.empty`), control);
+  const { element, ready } = peopleList(app, `users.${tab}`, params, tm(`${tab}.empty`), control);
   return { element, ready };
 }
 
@@ -247,7 +249,7 @@ const followState = ({ following, requested }) => (following ? FOLLOWING : reque
 
 function lockIcon() {
   const properties = { class: "lock", role: "img", "aria-label": tm("locked"), title: tm("locked") };
-  return h("span", { ...properties, data: { testid: "lock" } }, icon("lock"));
+  return h("span", { ...properties, data: { testid: "lock" } }, moreIcon("lock"));
 }
 
 /** Stands for the lists of a private account, for those who do not follow it. */
@@ -295,7 +297,7 @@ function sharedLine(id, { items, next }) {
   const [first, second] = items.map((person) => h("a", { href: paths.user(person.id) }, bidi(person.name)));
   const others = h("a", { href: paths.user(id, "shared"), text: tm("shared.others") });
   const key = next ? "shared.many" : second ? "shared.two" : "shared.one";
-  return h("p", { class: "meta", data: { testid: "shared" } }, ...tNodes(key, { first, second, others }));
+  return h("p", { class: "meta", data: { testid: "shared" } }, ...tmNodes(key, { first, second, others }));
 }
 
 /** Asks for a push with each post of an author. */
@@ -308,7 +310,7 @@ function bell(app, { id, name, edges }) {
     ],
     drawing: "bell",
     testid: "bell",
-    changed: (state) => app.toast(t(state ? "notify.done" : "relation.undone", { name })),
+    changed: (state) => app.toast(tm(state ? "notify.done" : "relation.undone", { name })),
   });
 }
 
@@ -317,10 +319,10 @@ function relationMenu(app, profile) {
   const change = (verb) => changeRelation(app, verb, { id, name });
   const choice = (on, verb, undo, hint) =>
     on
-      ? { label: t(`${undo}.name`, { name }), testid: undo, run: () => change(undo) }
+      ? { label: tm(`${undo}.name`, { name }), testid: undo, run: () => change(undo) }
       : {
-          label: t(`${verb}.name`, { name }),
-          hint: t(hint),
+          label: tm(`${verb}.name`, { name }),
+          hint: tm(hint),
           testid: verb,
           run: () => change(verb),
         };
@@ -358,6 +360,11 @@ function relationMenu(app, profile) {
       data: { testid: "relations" },
       onclick: () =>
         openMenu(element, t("more"), [
+          !edges.blocking && {
+            label: tm("lists.add-to"),
+            testid: "add-to-lists",
+            run: () => addToLists(app, name, { user: id }),
+          },
           choice(edges.muting, "mute", "unmute", "mute.hint"),
           !edges.muting && muteForItem(app, element, { id, name }),
           choice(edges.hiding, "hide", "unhide", "hide.hint"),

@@ -4,13 +4,16 @@ import { button, h } from "../dom.js";
 import { t } from "../i18n/index.js";
 import { tm } from "../i18n/more.js";
 import { isLoadable } from "../components/media.js";
-import { languageChoice, themeChoice } from "../components/choices.js";
+import { languageChoice } from "../components/choices.js";
 import { confirmDialog } from "../components/dialog.js";
+import { mutedWords } from "../components/muted-words.js";
 import { restrictionLists } from "../components/people-list.js";
 import { messageOf } from "../components/states.js";
+import { themeChoice } from "../components/theme-choice.js";
 import { request, signIn } from "../api.js";
 import { day } from "../format.js";
 import { passwordProblem } from "../password.js";
+import { paths } from "../router.js";
 import { written } from "../text.js";
 import { pushSection } from "./push.js";
 
@@ -22,22 +25,29 @@ export function settingsView(app) {
   const section = (title, ...children) =>
     h("section", { class: "card settings" }, h("h2", { text: title }), ...children);
   const push = pushSection(app);
+  const words = mutedWords(app);
+  const openLists = h("a", { class: "button", href: paths.lists(), text: tm("lists.edit") });
   return {
     title: t("settings"),
-    ready: push.ready,
-    stop: push.stop,
+    ready: Promise.all([push.ready, words.ready]),
+    stop: () => {
+      push.stop();
+      words.stop();
+    },
     element: h(
       "div",
       { class: "view" },
       section(tm("settings.profile"), profileForm(app)),
       section(tm("privacy"), privateSwitch(app), quotableChoice(app)),
-      section(t("settings.theme"), themeChoice()),
+      section(tm("settings.theme"), themeChoice()),
       section(
         t("settings.language"),
         languageChoice(() => app.refresh()),
       ),
       section(tm("push"), push.element),
+      section(t("lists"), h("p", { text: tm("lists.lead") }), h("div", {}, openLists)),
       section(tm("settings.people"), h("div", {}, ...restrictionLists(app))),
+      section(tm("words"), words.element),
       section(tm("settings.password"), passwordForm(call)),
       section(
         tm("settings.sessions"),

@@ -54,7 +54,7 @@ class Thread {
   /** The numbers of reposts and quotes, with links to their lists. */
   #passed = h("p", { class: "figures passed-figures" });
   #place = h("section", { class: "card feed thread", data: { testid: "thread" } });
-  title = t("thread");
+  title = tm("thread");
   /** Goes to the form of a comment. */
   write = null;
   element = h("div", { class: "view" }, this.#place);
@@ -261,7 +261,7 @@ class Thread {
       element.replaceWith(this.#list.element);
     };
     mark();
-    this.#choice = h("div", { class: "order", role: "group", "aria-label": t("order") }, ...buttons);
+    this.#choice = h("div", { class: "order", role: "group", "aria-label": tm("order") }, ...buttons);
     this.#showChoice();
     return this.#choice;
   }
@@ -312,6 +312,7 @@ class Thread {
       client.people.on("change", refresh),
       favourites.on(refresh),
       reposts.on(refresh),
+      client.connection.on("filters", () => this.#refresh()),
       client.connection.subscribe(`post:${this.#id}`, {
         publication: ({ data }) => this.#apply(data),
         // Not everything is recovered: the user's own likes on other devices are not.
@@ -363,7 +364,8 @@ class Thread {
   }
 
   #change(change) {
-    this.#post = { ...this.#post, ...change };
+    // A post that was asked for by its id is not covered.
+    this.#post = { ...this.#post, ...change, filtered: undefined };
     this.#card.update(this.#entry());
     this.#showPassed();
     this.#showForm();

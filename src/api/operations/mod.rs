@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `table.rs` | the table, one row per operation |
+//! | `table.rs`, `people_table.rs` | the table, one row per operation |
 //! | `operation.rs` | the columns of a row, and the properties derived from them |
 //! | `expansion.rs` | the macro that makes operations of rows |
 //! | `codec.rs` | decodes inputs and encodes outputs |
@@ -10,6 +10,7 @@
 mod codec;
 mod expansion;
 mod operation;
+mod people_table;
 mod table;
 
 pub(super) use operation::Effect;

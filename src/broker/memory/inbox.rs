@@ -24,6 +24,8 @@ impl CompactEntry {
             Entry::Gone(_, GoneReason::Unfollowed) => 3,
             Entry::Gone(_, GoneReason::Hidden) => 4,
             Entry::AuthorGone(_) => 5,
+            Entry::Gone(_, GoneReason::Filtered) => 6,
+            Entry::Gone(_, GoneReason::Unlisted) => 7,
             Entry::Data(_)
             | Entry::NotificationChanged(_)
             | Entry::Comment(_)
@@ -45,6 +47,8 @@ impl CompactEntry {
             2 => Entry::Gone(id, GoneReason::Deleted),
             3 => Entry::Gone(id, GoneReason::Unfollowed),
             4 => Entry::Gone(id, GoneReason::Hidden),
+            6 => Entry::Gone(id, GoneReason::Filtered),
+            7 => Entry::Gone(id, GoneReason::Unlisted),
             _ => Entry::AuthorGone(id),
         }
     }

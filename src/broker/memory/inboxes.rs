@@ -10,9 +10,9 @@ use super::log::later;
 use super::store::MemoryBroker;
 use crate::broker::{
     Attempt, BrokerError, FanOut, FannedOut, Inbox, InboxState, InboxStore, JobAttempt, JobProgress, Pull, Receipt,
-    Result, Span, inbox_channel,
+    Result, Span,
 };
-use crate::model::{ChannelKind, Entry, Epoch, GoneReason, Millis, Position, PositionRef, PostId, UserId};
+use crate::model::{ChannelKind, Entry, Epoch, GoneReason, InboxId, Millis, Position, PositionRef, PostId, UserId};
 
 /// The operation that adds an entry to an inbox.
 #[derive(Clone, Copy)]
@@ -24,8 +24,9 @@ enum EntrySource {
 }
 
 impl MemoryBroker {
-    /// Writes an entry to an inbox if it changes the inbox, and notifies the listener.
-    fn fan(&self, channel: &str, entry: &Entry, how: EntrySource, now: Instant) -> Receipt {
+    /// Writes an entry to an inbox if it changes the inbox, and notifies the listener. `length`: the number of entries
+    /// that the inbox keeps.
+    fn fan(&self, channel: &str, length: u64, entry: &Entry, how: EntrySource, now: Instant) -> Receipt {
         let Some(found) = self.find(channel) else { return Receipt::Absent };
         let mut state = found.state.lock();
         let subscription = state.subscription;
@@ -43,23 +44,23 @@ impl MemoryBroker {
             }
         };
         let Some(offset) = written else { return Receipt::Unchanged };
-        inbox.trim_in_passing(self.options.length);
+        inbox.trim_in_passing(length);
         let position = PositionRef { offset, epoch: inbox.epoch() };
         Receipt::Written(self.notify(subscription, channel, Some(position), entry))
     }
 
     /// Writes to an inbox those entries that change it, atomically, and notifies the listener.
-    fn amend(&self, user: &UserId, entries: impl ExactSizeIterator<Item = Entry>, floor: PostId) -> u64 {
+    fn amend(&self, id: &InboxId, entries: impl ExactSizeIterator<Item = Entry>, floor: PostId) -> u64 {
         if entries.len() == 0 && floor == PostId::ZERO {
             return 0;
         }
-        let channel = inbox_channel(user);
+        let channel = id.to_string();
         let Some(found) = self.find(&channel) else { return 0 };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()) else { return 0 };
         inbox.raise_floor(floor);
         let written = Self::offer_all(inbox, entries);
-        inbox.trim_overgrown(self.options.length);
+        inbox.trim_overgrown(self.options.length_of(id));
         for (position, entry) in &written {
             self.notify(state.subscription, &channel, Some(position.borrowed()), entry);
         }
@@ -80,8 +81,8 @@ impl MemoryBroker {
     }
 
     /// Runs `work` on a filled inbox, if it exists.
-    fn with_inbox<T>(&self, user: &UserId, work: impl FnOnce(&mut inbox::MemoryInbox) -> T) -> Option<T> {
-        let found = self.find(&inbox_channel(user))?;
+    fn with_inbox<T>(&self, id: &InboxId, work: impl FnOnce(&mut inbox::MemoryInbox) -> T) -> Option<T> {
+        let found = self.find(&id.to_string())?;
         let mut state = found.state.lock();
         state.filled_inbox(Instant::now()).map(work)
     }
@@ -89,8 +90,8 @@ impl MemoryBroker {
 
 #[async_trait]
 impl InboxStore for MemoryBroker {
-    async fn open_inbox(&self, user: &UserId) -> Result<InboxState> {
-        let found = self.find_or_create(&inbox_channel(user));
+    async fn open_inbox(&self, id: &InboxId) -> Result<InboxState> {
+        let found = self.find_or_create(&id.to_string());
         let now = Instant::now();
         let mut state = found.state.lock();
         let inbox = state.inbox_or_create(now, later(now, self.options.idle));
@@ -103,37 +104,37 @@ impl InboxStore for MemoryBroker {
 
     async fn fill_inbox(
         &self,
-        user: &UserId,
+        id: &InboxId,
         epoch: &Epoch,
         posts: &[PostId],
         floor: PostId,
         mark: u64,
     ) -> Result<Option<Position>> {
-        let Some(found) = self.find(&inbox_channel(user)) else { return Ok(None) };
+        let Some(found) = self.find(&id.to_string()) else { return Ok(None) };
         let mut state = found.state.lock();
         let Some(inbox) = state.inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch) else { return Ok(None) };
         if !inbox.is_filled() {
-            inbox.fill(posts, floor, self.options.length);
+            inbox.fill(posts, floor, self.options.length_of(id));
             inbox.raise_mark(mark);
         }
         Ok(Some(inbox.position()))
     }
 
-    async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64> {
-        Ok(self.amend(user, posts.iter().map(|id| Entry::Post(*id)), floor))
+    async fn merge_inbox(&self, inbox: &InboxId, posts: &[PostId], floor: PostId) -> Result<u64> {
+        Ok(self.amend(inbox, posts.iter().map(|id| Entry::Post(*id)), floor))
     }
 
     async fn add_own_post(&self, author: &UserId, post: PostId) -> Result<u64> {
-        self.merge_inbox(author, &[post], PostId::ZERO).await
+        self.merge_inbox(&InboxId::Timeline(author.clone()), &[post], PostId::ZERO).await
     }
 
-    async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
-        Ok(self.amend(user, posts.iter().map(|id| Entry::Gone(*id, reason)), PostId::ZERO))
+    async fn purge_inbox(&self, inbox: &InboxId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
+        Ok(self.amend(inbox, posts.iter().map(|id| Entry::Gone(*id, reason)), PostId::ZERO))
     }
 
-    async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
+    async fn read_inbox(&self, inbox: &InboxId) -> Result<Option<Inbox>> {
         let all = Span::After(0, usize::MAX);
-        Ok(self.with_inbox(user, |it| Inbox {
+        Ok(self.with_inbox(inbox, |it| Inbox {
             top: it.position(),
             floor: it.floor(),
             mark: it.mark(),
@@ -159,7 +160,7 @@ impl InboxStore for MemoryBroker {
             channel.clear();
             channel.push_str(ChannelKind::Timeline.prefix());
             channel.push_str(user.as_str());
-            self.fan(&channel, page.entry, EntrySource::FannedOut { since: page.since() }, now)
+            self.fan(&channel, self.options.length, page.entry, EntrySource::FannedOut { since: page.since() }, now)
         });
         Ok(FannedOut::Written(receipts.collect()))
     }
@@ -184,18 +185,18 @@ impl InboxStore for MemoryBroker {
         }
         let how = EntrySource::Pulled { mark: pull.mark, attempt: pull.attempt };
         let now = Instant::now();
-        let write = |user| self.fan(&inbox_channel(user), pull.entry, how, now);
-        Ok(pull.users.iter().map(write).collect())
+        let write = |inbox: &InboxId| self.fan(&inbox.to_string(), self.options.length_of(inbox), pull.entry, how, now);
+        Ok(pull.inboxes.iter().map(write).collect())
     }
 
     async fn catch_up_inbox(
         &self,
-        user: &UserId,
+        id: &InboxId,
         epoch: &Epoch,
         entries: &[Entry],
         mark: u64,
     ) -> Result<Option<(Position, u64)>> {
-        let channel = inbox_channel(user);
+        let channel = id.to_string();
         let Some(found) = self.find(&channel) else { return Ok(None) };
         let mut state = found.state.lock();
         let inbox = state.filled_inbox(Instant::now()).filter(|inbox| inbox.epoch() == epoch);
@@ -203,7 +204,7 @@ impl InboxStore for MemoryBroker {
         let news = if inbox.raise_mark(mark) { entries } else { &[] };
         let written = Self::offer_all(inbox, news.iter().cloned());
         if !news.is_empty() {
-            inbox.trim_overgrown(self.options.length);
+            inbox.trim_overgrown(self.options.length_of(id));
         }
         let position = inbox.position();
         for (position, entry) in &written {

@@ -12,7 +12,7 @@ use super::store::MemoryBroker;
 use crate::broker::logs::is_for_listeners;
 use crate::broker::{
     Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, IdTimes, Invalidation,
-    MessageListener, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
+    MessageListener, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, is_inbox,
 };
 use crate::model::{Entry, Millis, Position, UserId};
 
@@ -86,7 +86,7 @@ impl Broker for MemoryBroker {
 
     async fn append(&self, append: Append<'_>) -> Result<AppendOutcome> {
         let channel = append.channel;
-        if inbox_owner(channel).is_some() {
+        if is_inbox(channel) {
             return Err(BrokerError::Failed(NO_APPEND.to_owned()));
         }
         let found = self.find_or_create(channel);
@@ -125,7 +125,7 @@ impl Broker for MemoryBroker {
 
     async fn broadcast(&self, broadcast: Broadcast<'_>) -> Vec<Result<AppendOutcome>> {
         let Broadcast { channels, entry, retention, idempotency_key, version } = broadcast;
-        if channels.iter().any(|channel| inbox_owner(channel).is_some()) {
+        if channels.iter().any(|channel| is_inbox(channel)) {
             return channels.iter().map(|_| Err(BrokerError::Failed(NO_APPEND.to_owned()))).collect();
         }
         let mut outcomes = Vec::with_capacity(channels.len());
@@ -186,7 +186,7 @@ impl Broker for MemoryBroker {
         let found = self.find(channel);
         let now = Instant::now();
         let mut state = found.as_ref().map(|found| found.state.lock());
-        if inbox_owner(channel).is_some() {
+        if is_inbox(channel) {
             let slice = |it: &mut inbox::MemoryInbox| Slice { top: it.position(), entries: it.entries(span) };
             return Ok(state.and_then(|mut state| state.filled_inbox(now).map(slice)));
         }
@@ -196,7 +196,7 @@ impl Broker for MemoryBroker {
     }
 
     async fn clear_log(&self, channel: &str) -> Result<()> {
-        if inbox_owner(channel).is_some() {
+        if is_inbox(channel) {
             return Err(BrokerError::Failed(NO_CLEAR.to_owned()));
         }
         if let Some(found) = self.find(channel)

@@ -14,7 +14,7 @@ use super::derived::DerivedEpochs;
 use super::{jobs, permit_buckets, tally_cache};
 use crate::broker::lineage::LedgerSnapshot;
 use crate::broker::logs::IDEMPOTENCY_TTL;
-use crate::broker::{CacheLease, InboxOptions, MessageListener, POSITION_TTL, READER_TTL, inbox_owner};
+use crate::broker::{CacheLease, InboxOptions, MessageListener, POSITION_TTL, READER_TTL, is_inbox};
 use crate::model::{Entry, Position, PositionRef};
 
 /// The maximum number of idempotency keys that are kept.
@@ -142,7 +142,7 @@ impl MemoryBroker {
         let found = self.find(channel);
         let now = Instant::now();
         let mut state = found.as_ref().map(|found| found.state.lock());
-        if inbox_owner(channel).is_some() {
+        if is_inbox(channel) {
             return state?.filled_inbox(now).map(|inbox| inbox.position());
         }
         let log = state.as_mut().and_then(|state| state.log(now));

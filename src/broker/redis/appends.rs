@@ -9,7 +9,7 @@ use super::commands::millis;
 use super::scripts::SCRIPTS;
 use super::{RedisBroker, hint, replies};
 use crate::broker::logs::{IDEMPOTENCY_TTL, is_for_listeners};
-use crate::broker::{Append, AppendOutcome, Broadcast, BrokerError, Result, inbox_owner};
+use crate::broker::{Append, AppendOutcome, Broadcast, BrokerError, Result, is_inbox};
 use crate::model::Entry;
 
 /// Channels that one script call serves: a log takes some 5 microseconds of Redis, during which nothing else runs.
@@ -63,7 +63,7 @@ impl RedisBroker {
 
     async fn call_append(&self, broadcast: Broadcast<'_>) -> Result<Vec<Result<AppendOutcome>>> {
         let Broadcast { channels, entry, retention, idempotency_key, version } = broadcast;
-        if channels.iter().any(|channel| inbox_owner(channel).is_some()) {
+        if channels.iter().any(|channel| is_inbox(channel)) {
             return Err(BrokerError::Failed("an inbox is not appended to".to_owned()));
         }
         let per_log = LOG_KEYS + idempotency_key.iter().len();

@@ -10,37 +10,36 @@ use std::sync::Arc;
 use moka::sync::Cache;
 
 use crate::broker::Inbox;
-use crate::model::{Entry, Epoch, PostId, UserId};
+use crate::model::{Entry, Epoch, InboxId, PostId};
 
 /// The capacity in bytes: some 4,000 full inboxes of 1,000 entries.
 const CAPACITY: u64 = 64 << 20;
 
-/// Cached inboxes by user.
-pub(super) struct InboxCache(Cache<UserId, Arc<CachedInbox>>);
+/// Cached inboxes.
+pub(super) struct InboxCache(Cache<InboxId, Arc<CachedInbox>>);
 
 impl InboxCache {
     pub(super) fn new() -> Self {
-        let weigh = |user: &UserId, known: &Arc<CachedInbox>| {
-            u32::try_from(user.as_str().len() + known.entries.len() * size_of::<PackedEntry>() + 256)
-                .unwrap_or(u32::MAX)
+        let weigh = |_: &InboxId, known: &Arc<CachedInbox>| {
+            u32::try_from(known.entries.len() * size_of::<PackedEntry>() + 256).unwrap_or(u32::MAX)
         };
         Self(Cache::builder().max_capacity(CAPACITY).weigher(weigh).build())
     }
 
-    pub(super) fn get(&self, user: &UserId) -> Option<Arc<CachedInbox>> {
-        self.0.get(user)
+    pub(super) fn get(&self, inbox_id: &InboxId) -> Option<Arc<CachedInbox>> {
+        self.0.get(inbox_id)
     }
 
     /// Caches an inbox that was just read.
-    pub(super) fn put(&self, user: &UserId, inbox: &Inbox) {
+    pub(super) fn put(&self, inbox_id: &InboxId, inbox: &Inbox) {
         match CachedInbox::of(inbox) {
-            Some(known) => self.0.insert(user.clone(), Arc::new(known)),
-            None => self.forget(user),
+            Some(known) => self.0.insert(inbox_id.clone(), Arc::new(known)),
+            None => self.forget(inbox_id),
         }
     }
 
-    pub(super) fn forget(&self, user: &UserId) {
-        self.0.invalidate(user);
+    pub(super) fn forget(&self, inbox_id: &InboxId) {
+        self.0.invalidate(inbox_id);
     }
 }
 

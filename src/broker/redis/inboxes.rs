@@ -16,26 +16,34 @@ use crate::broker::fan_out::{JOB_TTL, RETIRED_JOB_TTL, padded};
 use crate::broker::inboxes::SLACK;
 use crate::broker::{
     Attempt, BrokerError, FanOut, FannedOut, Inbox, InboxState, InboxStore, JobAttempt, JobProgress, Pull, Receipt,
-    Result, Span, inbox_channel,
+    Result, Span,
 };
-use crate::model::{Entry, Epoch, GoneReason, Position, PostId, UserId};
+use crate::model::{Entry, Epoch, GoneReason, InboxId, Position, PostId, UserId};
 
 /// The metadata of an inbox expires a little later than its entries, so that an inbox always has metadata.
 const META_MORE: Duration = Duration::from_secs(60);
 
 impl RedisBroker {
-    async fn amend(&self, user: &UserId, kind: u8, posts: &[PostId], floor: PostId) -> Result<u64> {
+    async fn amend(&self, inbox: &InboxId, kind: u8, posts: &[PostId], floor: PostId) -> Result<u64> {
         if posts.is_empty() && floor == PostId::ZERO {
             return Ok(0);
         }
         let mut call = SCRIPTS.amend.call(2);
-        call.arg(&self.keys.inbox(user)[..]);
+        call.arg(&self.keys.inbox(inbox)[..]);
         let answer = self.call_with_run(call, |call| {
-            let length = self.inbox.length;
+            let length = self.inbox.length_of(inbox);
             call.arg(&[kind][..]).arg(length).arg(length + SLACK).arg(floor.0);
             posts.iter().for_each(|id| _ = call.arg(id.0));
         });
         replies::parse(answer.await?)
+    }
+
+    /// The connection that receives the hints of an inbox in batches; empty: none. Those of lists come one by one.
+    fn hint_connection(&self, inbox: &InboxId) -> String {
+        match inbox {
+            InboxId::Timeline(_) => self.pubsub.connection_of(&inbox.to_string()).unwrap_or_default().to_string(),
+            InboxId::List(_) => String::new(),
+        }
     }
 
     /// Reads the entries since the cached ones; `None` if the cache cannot be continued.
@@ -72,10 +80,10 @@ fn letter(reason: GoneReason) -> u8 {
 
 #[async_trait]
 impl InboxStore for RedisBroker {
-    async fn open_inbox(&self, user: &UserId) -> Result<InboxState> {
+    async fn open_inbox(&self, inbox: &InboxId) -> Result<InboxState> {
         let mut call = SCRIPTS.open.call(2);
-        call.arg(&self.keys.inbox(user)[..]);
-        let connection = self.pubsub.connection_of(&inbox_channel(user)).unwrap_or_default();
+        call.arg(&self.keys.inbox(inbox)[..]);
+        let connection = self.hint_connection(inbox);
         let answer = self.call_with_run(call, |call| {
             let idle = self.inbox.idle;
             call.arg(&*new_epoch()).arg(millis(idle)).arg(millis(idle.saturating_add(META_MORE))).arg(connection);
@@ -85,16 +93,16 @@ impl InboxStore for RedisBroker {
 
     async fn fill_inbox(
         &self,
-        user: &UserId,
+        inbox: &InboxId,
         epoch: &Epoch,
         posts: &[PostId],
         floor: PostId,
         mark: u64,
     ) -> Result<Option<Position>> {
         let mut call = SCRIPTS.fill.call(2);
-        call.arg(&self.keys.inbox(user)[..]);
+        call.arg(&self.keys.inbox(inbox)[..]);
         let answer = self.call_with_run(call, |call| {
-            let length = self.inbox.length;
+            let length = self.inbox.length_of(inbox);
             call.arg(&**epoch).arg(floor.0).arg(length).arg(length + SLACK).arg(mark);
             posts.iter().for_each(|id| _ = call.arg(id.0));
         });
@@ -102,13 +110,13 @@ impl InboxStore for RedisBroker {
         Ok(top.map(|offset| Position { offset, epoch: Arc::clone(epoch) }))
     }
 
-    async fn merge_inbox(&self, user: &UserId, posts: &[PostId], floor: PostId) -> Result<u64> {
-        self.amend(user, Entry::Post(PostId::ZERO).encode().0, posts, floor).await
+    async fn merge_inbox(&self, inbox: &InboxId, posts: &[PostId], floor: PostId) -> Result<u64> {
+        self.amend(inbox, Entry::Post(PostId::ZERO).encode().0, posts, floor).await
     }
 
     async fn add_own_post(&self, author: &UserId, post: PostId) -> Result<u64> {
         let mut call = SCRIPTS.add_own.call(2);
-        call.arg(&self.keys.inbox(author)[..]);
+        call.arg(&self.keys.inbox(&InboxId::Timeline(author.clone()))[..]);
         let answer = self.call_with_run(call, |call| {
             let length = self.inbox.length;
             call.arg(post.0).arg(padded(post)).arg(length).arg(length + SLACK);
@@ -116,27 +124,27 @@ impl InboxStore for RedisBroker {
         replies::parse(answer.await?)
     }
 
-    async fn purge_inbox(&self, user: &UserId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
-        self.amend(user, letter(reason), posts, PostId::ZERO).await
+    async fn purge_inbox(&self, inbox: &InboxId, posts: &[PostId], reason: GoneReason) -> Result<u64> {
+        self.amend(inbox, letter(reason), posts, PostId::ZERO).await
     }
 
-    async fn read_inbox(&self, user: &UserId) -> Result<Option<Inbox>> {
-        let keys = self.keys.inbox(user);
-        if let Some(known) = self.inbox_cache.get(user) {
+    async fn read_inbox(&self, id: &InboxId) -> Result<Option<Inbox>> {
+        let keys = self.keys.inbox(id);
+        if let Some(known) = self.inbox_cache.get(id) {
             if let Some(inbox) = self.read_since(&keys, &known).await? {
                 if !known.is_all_of(&inbox) {
-                    self.inbox_cache.put(user, &inbox);
+                    self.inbox_cache.put(id, &inbox);
                 }
                 return Ok(Some(inbox));
             }
-            self.inbox_cache.forget(user);
+            self.inbox_cache.forget(id);
         }
         // Reading a thousand entries through Lua costs Redis several times as much as reading them directly.
         let mut link = self.commands.link()?;
         let commands = [about(&keys), range(&keys, "-", None)];
         let (about, all) = self.commands.send_atomic(&mut link, commands).await?;
         if let Some(inbox) = replies::inbox(about, all, &self.run(&link))? {
-            self.inbox_cache.put(user, &inbox);
+            self.inbox_cache.put(id, &inbox);
             return Ok(Some(inbox));
         }
         // The inbox is empty or does not exist; the script distinguishes the two.
@@ -182,10 +190,11 @@ impl InboxStore for RedisBroker {
         let Some(post) = pull.entry.post() else {
             return Err(BrokerError::Failed("an inbox holds posts only".to_owned()));
         };
-        let mut call = SCRIPTS.pull.call(2 * pull.users.len());
-        pull.users.iter().for_each(|user| _ = call.arg(&self.keys.inbox(user)[..]));
+        let Some(first) = pull.inboxes.first() else { return Ok(Vec::new()) };
+        let mut call = SCRIPTS.pull.call(2 * pull.inboxes.len());
+        pull.inboxes.iter().for_each(|inbox| _ = call.arg(&self.keys.inbox(inbox)[..]));
         let (kind, body) = pull.entry.encode();
-        call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(self.inbox.length);
+        call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(self.inbox.length_of(first));
         call.arg(u8::from(pull.attempt == Attempt::Repeated)).arg(pull.mark);
         call.arg(self.keys.node_hints("")).arg(self.keys.user_in_inbox());
         replies::receipts(self.commands.send(&call).await?)
@@ -193,15 +202,15 @@ impl InboxStore for RedisBroker {
 
     async fn catch_up_inbox(
         &self,
-        user: &UserId,
+        inbox: &InboxId,
         epoch: &Epoch,
         entries: &[Entry],
         mark: u64,
     ) -> Result<Option<(Position, u64)>> {
         let mut call = SCRIPTS.catch_up.call(2);
-        call.arg(&self.keys.inbox(user)[..]);
+        call.arg(&self.keys.inbox(inbox)[..]);
         let answer = self.call_with_run(call, |call| {
-            let length = self.inbox.length;
+            let length = self.inbox.length_of(inbox);
             call.arg(&**epoch).arg(mark).arg(length).arg(length + SLACK);
             for entry in entries.iter().filter(|entry| entry.post().is_some()) {
                 let (kind, body) = entry.encode();

@@ -29,7 +29,7 @@
 
 use crate::broker::JobAttempt;
 use crate::broker::epoch::posted_on;
-use crate::model::{ChannelKind, ContentId, UserId};
+use crate::model::{ChannelKind, ContentId, InboxId, UserId};
 
 /// Builds names.
 #[derive(Clone, Debug)]
@@ -70,8 +70,8 @@ impl Keys {
     }
 
     /// An inbox, and its metadata.
-    pub(super) fn inbox(&self, user: &UserId) -> [String; 2] {
-        ["l", "m"].map(|what| format!("{}timeline:{user}}}:{what}", self.open))
+    pub(super) fn inbox(&self, inbox: &InboxId) -> [String; 2] {
+        self.log(&inbox.to_string())
     }
 
     /// Calls a function with the names of an inbox and of its metadata. They are built in `name`, so that a page of
@@ -196,8 +196,8 @@ mod tests {
         let mut names = Vec::new();
         let bo = UserId::parse("bo").expect("an id");
         keys.with_inbox(&bo, &mut name, |name| names.push(name.to_owned()));
-        assert_eq!(names, keys.inbox(&bo));
-        let [log, _] = keys.inbox(&UserId::parse("ann").expect("an id"));
+        assert_eq!(names, keys.inbox(&InboxId::Timeline(bo)));
+        let [log, _] = keys.inbox(&InboxId::Timeline(UserId::parse("ann").expect("an id")));
         assert_eq!(log.get(keys.user_in_inbox() - 1..log.len() - 3), Some("ann"));
     }
 }

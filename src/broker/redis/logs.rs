@@ -10,7 +10,8 @@ use super::{RedisBroker, hint, replies};
 use crate::broker::epoch::new_epoch;
 use crate::broker::{
     Append, AppendOutcome, Broadcast, Broker, BrokerError, CacheLease, Confirmation, IdTimes, Invalidation,
-    MessageListener, NODE_LEASE, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, inbox_owner,
+    MessageListener, NODE_LEASE, NodeLease, PresenceEvent, Result, Signal, Slice, Span, inbox_channel, is_inbox,
+    timeline_owner,
 };
 use crate::model::{Entry, Millis, Position, PostId, UserId};
 
@@ -105,7 +106,7 @@ impl Broker for RedisBroker {
     }
 
     async fn position(&self, channel: &str) -> Result<Option<Position>> {
-        if inbox_owner(channel).is_some() {
+        if is_inbox(channel) {
             return Ok(self.positions(&[channel.into()]).await?.pop().flatten());
         }
         let mut call = SCRIPTS.position.call(4);
@@ -124,23 +125,27 @@ impl Broker for RedisBroker {
         }
         let answer = self.call_with_epoch(call, |call| {
             for channel in channels {
-                let connection = inbox_owner(channel).map(|_| self.pubsub.connection_of(channel).unwrap_or_default());
-                call.arg(connection.as_deref().unwrap_or("-"));
+                let connection = match timeline_owner(channel) {
+                    Some(_) => self.pubsub.connection_of(channel).unwrap_or_default(),
+                    None if is_inbox(channel) => Default::default(),
+                    None => "-".into(),
+                };
+                call.arg(&*connection);
             }
         });
         replies::positions(answer.await?)
     }
 
     async fn read(&self, channel: &str, span: Span) -> Result<Option<Slice>> {
-        let part = match inbox_owner(channel) {
-            Some(_) => self.read_part(&self.keys.log(channel), span).await?,
-            None => self.read_part(&self.log_keys(channel), span).await?,
+        let part = match is_inbox(channel) {
+            true => self.read_part(&self.keys.log(channel), span).await?,
+            false => self.read_part(&self.log_keys(channel), span).await?,
         };
         Ok(part.map(|part| Slice { top: part.top, entries: part.entries }))
     }
 
     async fn clear_log(&self, channel: &str) -> Result<()> {
-        if inbox_owner(channel).is_some() {
+        if is_inbox(channel) {
             return Err(BrokerError::Failed("an inbox is not cleared".to_owned()));
         }
         // The metadata of the log, which stays, holds its position: the entries may have expired as well.
@@ -153,7 +158,7 @@ impl Broker for RedisBroker {
             let mut call = SCRIPTS.drop.call(2);
             call.arg(&self.keys.log(channel)[..]);
             let answer = self.call_with_run(call, |call| {
-                let is_inbox = inbox_owner(channel).is_some();
+                let is_inbox = is_inbox(channel);
                 call.arg(&*new_epoch()).arg(millis(self.position_ttl)).arg(u8::from(is_inbox));
             });
             answer.await?;

@@ -6,7 +6,7 @@ use super::keys::Keys;
 use super::scripts::SCRIPTS;
 use crate::broker::FanOut;
 use crate::broker::fan_out::{JOB_TTL, padded};
-use crate::model::PostId;
+use crate::model::{InboxId, PostId};
 
 /// Writes one page of a fan-out to inboxes of at most `length` entries.
 pub(super) fn page_command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
@@ -21,7 +21,7 @@ pub(super) fn page_command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
     let post = page.entry.post().unwrap_or(PostId::ZERO);
     call.arg(token).arg(page.page.field(token)).arg(page.page.value(page.users)).arg(JOB_TTL.as_secs());
     call.arg(&[kind][..]).arg(&body[..]).arg(padded(post)).arg(length).arg(page.since());
-    let [own_log, _] = keys.inbox(page.author);
+    let [own_log, _] = keys.inbox(&InboxId::Timeline(page.author.clone()));
     call.arg(own_log);
     call.arg(keys.node_hints("")).arg(keys.user_in_inbox());
     call

@@ -66,7 +66,10 @@ impl Invalidated for NewestReposts {
             | Invalidation::Relation(..)
             | Invalidation::Erased(_)
             | Invalidation::Standing(_)
-            | Invalidation::Locked(_) => {}
+            | Invalidation::Locked(_)
+            | Invalidation::Filters(_)
+            | Invalidation::Topics(_)
+            | Invalidation::Lists(_) => {}
         }
     }
 

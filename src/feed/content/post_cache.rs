@@ -1,7 +1,7 @@
 //! The posts by id, with a cache: one ledger fetch for concurrent requests, one encoding for all recipients.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use crate::feed::identity::ErasedUsers;
 use crate::feed::invalidation::Invalidated;
 use crate::ledger::Ledger;
 use crate::model::{Post, PostCounts, PostId, UserId, Visibility};
+use crate::text::FilterText;
 
 /// Values by post, with a fast hash.
 pub(crate) type PostMap<V> = HashMap<PostId, V, foldhash::fast::RandomState>;
@@ -34,6 +35,8 @@ pub(crate) struct CachedPost {
     push: Bytes,
     /// Whether it was detached from the post that it quotes.
     pub(crate) is_detached: bool,
+    /// What filters search, once a reader with filters needed it.
+    filter_text: OnceLock<FilterText>,
 }
 
 impl CachedPost {
@@ -52,7 +55,16 @@ impl CachedPost {
             None => (json, json_for_author),
         };
         let push = encode_push(PostEventKind::Created, &json, PostCounts::default(), NamedPosts::default())?;
-        Ok(Arc::new(Self { post, json, json_for_author, push, is_detached }))
+        Ok(Arc::new(Self { post, json, json_for_author, push, is_detached, filter_text: OnceLock::new() }))
+    }
+
+    /// What filters search: the text, the text alternatives of the media, and the topics. Not the posts that it names.
+    pub(crate) fn filter_text(&self) -> &FilterText {
+        self.filter_text.get_or_init(|| {
+            let alts = self.post.media.iter().filter_map(|media| media.alt.as_deref());
+            let topics = self.post.topics.iter().map(String::as_str);
+            FilterText::new(std::iter::once(&*self.post.text).chain(alts).chain(topics.clone()), topics)
+        })
     }
 
     /// Refuses an action on a repost: it is meant for the post that was reposted.
@@ -265,7 +277,10 @@ impl Invalidated for PostCache {
             | Invalidation::Relation(..)
             | Invalidation::Erased(_)
             | Invalidation::Standing(_)
-            | Invalidation::Locked(_) => {}
+            | Invalidation::Locked(_)
+            | Invalidation::Filters(_)
+            | Invalidation::Topics(_)
+            | Invalidation::Lists(_) => {}
         }
     }
 

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::feed::error::{FeedError, Result};
-use crate::model::{Event, PostCounts, PostFlags, PostId, QuoteState};
+use crate::model::{Event, FilterId, PostCounts, PostFlags, PostId, QuoteState};
 
 /// A post's JSON with its counts, and with the flags of a signed-in reader.
 pub(crate) fn with_counts(post: &RawValue, counts: PostCounts, flags: Option<PostFlags>) -> Result<Box<RawValue>> {
@@ -83,6 +84,22 @@ pub(super) fn encode_push(
     Ok(event.encode())
 }
 
+/// The publication members of an event that shows a post, for a reader whose filters mark it: with `filtered` as the
+/// last member of the post. The rest is not encoded again.
+pub(crate) fn with_marks(members: &Bytes, filters: &[FilterId]) -> Bytes {
+    let Some(start) = members.strip_suffix(b"}}") else { return members.clone() };
+    let ids: Vec<String> = filters.iter().map(|filter| filter.0.to_string()).collect();
+    let marks = format!(r#","filtered":[{}]}}}}"#, ids.join(","));
+    [start, marks.as_bytes()].concat().into()
+}
+
+/// The same for a reader whose timeline has the post by a topic: with `via` as the last member of the post.
+pub(crate) fn with_topic(members: &Bytes, topic: &str) -> Bytes {
+    let Some(start) = members.strip_suffix(b"}}") else { return members.clone() };
+    let via = format!(r#","via":{}}}}}"#, json!({ "topic": topic }));
+    [start, via.as_bytes()].concat().into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +117,20 @@ mod tests {
             reader.get(),
             format!(r#"{{"id":1,"data":{{"a":{{}}}},{members},"liked":true,"favourited":false,"can_comment":true}}"#)
         );
+    }
+
+    #[test]
+    fn marks_are_the_last_member_of_a_pushed_post() {
+        let post = RawValue::from_string(r#"{"id":1}"#.into()).unwrap();
+        let push = encode_push(PostEventKind::Created, &post, PostCounts::default(), NamedPosts::default()).unwrap();
+        let marked = with_marks(&with_topic(&push, "ru\"st"), &[FilterId(3), FilterId(12)]);
+        let mut marked: serde_json::Value = serde_json::from_slice(&[b"{", &*marked, b"}"].concat()).unwrap();
+        assert_eq!(marked["data"]["post"]["filtered"], serde_json::json!([3, 12]));
+        assert_eq!(marked["data"]["post"]["via"], serde_json::json!({ "topic": "ru\"st" }));
+        let members = marked["data"]["post"].as_object_mut().unwrap();
+        members.remove("filtered");
+        members.remove("via");
+        let plain: serde_json::Value = serde_json::from_slice(&[b"{", &*push, b"}"].concat()).unwrap();
+        assert_eq!(marked, plain);
     }
 }

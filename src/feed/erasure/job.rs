@@ -176,7 +176,9 @@ impl ErasureJob {
     async fn drop_channels(&self, user: &UserId) -> Result<()> {
         let user = || user.clone();
         let channels = [Channel::Timeline(user()), Channel::Notifications(user()), Channel::User(user())];
-        Ok(self.base.broker.drop_logs(&channels.map(|channel| channel.to_string())).await?)
+        let lists = self.base.ledger.lists(&user()).await?.into_iter().map(|list| Channel::List(list.id));
+        let names: Vec<String> = channels.into_iter().chain(lists).map(|channel| channel.to_string()).collect();
+        Ok(self.base.broker.drop_logs(&names).await?)
     }
 }
 

@@ -6,6 +6,7 @@ use super::follower_scanner::{FollowerScan, FollowerScanner};
 use super::lock_job;
 use super::repost_hiding;
 use super::running_job::{JobOutcome, RunningJob};
+use super::topic_and_list_entries;
 use crate::broker::{Append, Invalidation, PageRecipients, Signal};
 use crate::feed::base::Base;
 use crate::feed::error::Result;
@@ -60,7 +61,9 @@ impl Dispatcher {
                 }
                 let entry = Entry::Edited(*post);
                 let recipients = Recipients::RemainingViewers { before: visibility };
-                self.dispatch(&scan(job, &entry, recipients), running).await
+                let outcome = self.dispatch(&scan(job, &entry, recipients), running).await?;
+                topic_and_list_entries::edited(&self.base, *post, topics).await?;
+                Ok(outcome)
             }
             Work::RevokeVisibility { post, change, .. } => {
                 // Another node may have edited the post and died before this node received the invalidation.
@@ -71,6 +74,7 @@ impl Dispatcher {
                 };
                 let entry = Entry::Gone(*post, GoneReason::Hidden);
                 let outcome = self.dispatch(&scan(job, &entry, recipients), running).await?;
+                topic_and_list_entries::of_post(&self.base, *post, &entry).await?;
                 // Nobody loses a post that is for everyone now.
                 if change.as_ref().is_none_or(|change| change.after != Visibility::Public) {
                     repost_hiding::of_post(&self.base, *post, running).await?;
@@ -87,7 +91,9 @@ impl Dispatcher {
                     // It was released from the quarantine: inboxes are searched for the post.
                     None => FollowerScan { created_at: 0, ..scan(job, &entry, Recipients::Viewers) },
                 };
-                self.dispatch(&scan, running).await
+                let outcome = self.dispatch(&scan, running).await?;
+                topic_and_list_entries::of_post(&self.base, *post, &entry).await?;
+                Ok(outcome)
             }
             Work::HideAuthor { post, author } => {
                 let entry = Entry::AuthorGone(*post);
@@ -95,12 +101,15 @@ impl Dispatcher {
                     return Ok(JobOutcome::Fenced);
                 }
                 let outcome = self.pull(job.id, author, &entry, false).await?;
+                topic_and_list_entries::author_gone(&self.base, author, &entry).await?;
                 repost_hiding::of_author(&self.base, author, running).await?;
                 Ok(outcome)
             }
             Work::HideRepost { repost, .. } => {
                 let entry = Entry::AuthorGone(*repost);
-                self.dispatch(&scan(job, &entry, Recipients::LosersOfRepost), running).await
+                let outcome = self.dispatch(&scan(job, &entry, Recipients::LosersOfRepost), running).await?;
+                topic_and_list_entries::of_post(&self.base, *repost, &entry).await?;
+                Ok(outcome)
             }
             Work::LockChanged { accept_through, .. } => lock_job::run(&self.base, job, *accept_through, running).await,
             Work::Edge { .. } => Ok(match self.edges.run(job, queued.is_repeated).await? {
@@ -137,6 +146,7 @@ impl Dispatcher {
         }
         let scan = FollowerScan { trace: running.trace, ..scan(job, &entry, Recipients::Viewers) };
         let outcome = self.dispatch(&scan, running).await?;
+        topic_and_list_entries::of_post(&self.base, post, &entry).await?;
         // Users asked for alerts about what an author writes.
         match (outcome, self.base.options.pushes.plan.filter(|_| cached.post.repost.is_none())) {
             (JobOutcome::Done, Some(plan)) => self.queue_alerts(job, post, plan.grace, running).await,
@@ -198,6 +208,7 @@ impl Dispatcher {
         }
         let entry = Entry::Gone(post, GoneReason::Deleted);
         let outcome = self.dispatch(&scan(job, &entry, Recipients::Holders { before: &visibility }), running).await?;
+        topic_and_list_entries::append(&self.base, &author, topics, &entry).await?;
         repost_hiding::of_post(&self.base, post, running).await?;
         self.favourites.remove_deleted_post(post).await?;
         self.clear_alerts_after(outcome, post, running).await

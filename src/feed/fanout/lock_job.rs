@@ -6,6 +6,7 @@
 
 use super::repost_hiding;
 use super::running_job::{JobOutcome, RunningJob};
+use super::topic_and_list_entries;
 use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::runtime::now;
@@ -37,6 +38,8 @@ pub(super) async fn run(
         repost_hiding::of_author(base, job.work.author(), running).await?;
     }
     let is_synced = sync_topics(base, job.work.author(), running).await?;
+    let is_locked = base.relations.is_locked(job.work.author()).await?;
+    topic_and_list_entries::lock_changed(base, job.work.author(), is_locked).await?;
     Ok(if is_synced { JobOutcome::Done } else { JobOutcome::Fenced })
 }
 

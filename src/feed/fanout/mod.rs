@@ -16,8 +16,9 @@
 //! | `dispatcher.rs` | runs each kind of job, and appends to the logs of profiles, topics and posts |
 //! | `follower_scanner.rs` | scans the followers page by page, connected ones first, and writes to their inboxes |
 //! | `repost_hiding.rs` | the reposts of posts that some readers may not see any more |
+//! | `topic_and_list_entries.rs` | what followers of topics and lists get, by the pull log |
 //! | `lock_job.rs` | what follows when an account is locked or unlocked |
-//! | `pull_log.rs` | posts of authors with too many followers |
+//! | `pull_log.rs` | posts of authors with too many followers, and for followers of topics and lists |
 
 mod dispatcher;
 mod follower_scanner;
@@ -26,6 +27,7 @@ mod lock_job;
 mod pull_log;
 mod repost_hiding;
 mod running_job;
+mod topic_and_list_entries;
 
 use std::sync::Arc;
 use std::time::Duration;

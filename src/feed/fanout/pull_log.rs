@@ -15,6 +15,9 @@
 //! - opening or reading an inbox reads the log from the inbox's mark to the end of the log;
 //! - a follow merges the followee's posts itself, after the edge is stored.
 //!
+//! The log also has entries for users who follow a topic of a post, and for lists. An inbox may have the post because
+//! of its author, so each inbox is searched for it.
+//!
 //! A lost signal delays delivery until the next poll ([`POLL_INTERVAL`]). If a node dies, the inboxes keep their marks
 //! and catch up later.
 
@@ -30,11 +33,11 @@ use crate::broker::{Attempt, Pull};
 use crate::feed::base::Base;
 use crate::feed::error::{Result, isolate};
 use crate::feed::runtime::now;
-use crate::feed::timelines::{CatchUp, PullCursor};
-use crate::feed::visibility::Recipients;
+use crate::feed::timelines::{CatchUp, PresentInboxes, PullCursor};
+use crate::feed::visibility::{Recipients, list_receives, recipients_by_topic};
 use crate::feed::work::QuarantinePolicy;
 use crate::ledger::{PULLED, PullLogEntry};
-use crate::model::{Entry, Standing, UserId};
+use crate::model::{Entry, GoneReason, InboxId, ListId, OwnedList, Standing};
 
 /// How often the log is read without a signal.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -94,7 +97,7 @@ impl PullLog {
     pub(crate) async fn start(self: &Arc<Self>) -> Result<()> {
         let top = self.base.ledger.pulled_top().await?;
         self.base.lineage.note_number(PULLED, top).await?;
-        self.cursor.begin(top);
+        self.cursor.begin(top, false);
         *self.done.lock().await = top;
         self.base.runtime.supervise("pull_log", self, |log| async move { log.follow().await });
         Ok(())
@@ -152,7 +155,7 @@ impl PullLog {
     /// Appends an entry to the inboxes of connected followers. A repeat changes nothing.
     async fn append_here(&self, pulled: &PullLogEntry) -> Result<()> {
         self.base.lineage.note_number(PULLED, pulled.mark).await?;
-        let present = self.cursor.begin(pulled.mark);
+        let PresentInboxes { users, lists } = self.cursor.begin(pulled.mark, pulled.topics.is_some());
         let Some(post) = pulled.entry.post() else { return Ok(()) };
         let cached = match pulled.entry {
             Entry::Post(id) => match self.base.posts.get([id]).await?.remove(&id) {
@@ -163,20 +166,65 @@ impl PullLog {
             _ => None,
         };
         let is_hidden_repost = self.is_hidden_repost(&pulled.entry).await?;
-        for asked in present.chunks(MAX_USERS_PER_CALL) {
-            let followers = self.base.ledger.followers_among(&pulled.author, asked).await?;
+        for asked in users.chunks(MAX_USERS_PER_CALL) {
             let author = &pulled.author;
-            let recipients = if is_hidden_repost { Recipients::LosersOfRepost } else { Recipients::of(&pulled.entry) };
-            let followers = recipients.select(&self.base.visibility, post, author, followers).await?;
-            let pages: Vec<_> =
-                followers.chunks(self.base.options.fanout.page).map(|users| self.append_to(pulled, users)).collect();
-            stream::iter(pages).buffer_unordered(MAX_CONCURRENT_PAGES).try_collect::<()>().await?;
+            let followers = if let Some(topics) = &pulled.topics {
+                let followers = self.base.ledger.topic_followers_among(topics, asked).await?;
+                recipients_by_topic(&self.base.visibility, &pulled.entry, author, followers).await?
+            } else {
+                let followers = self.base.ledger.followers_among(author, asked).await?;
+                let recipients =
+                    if is_hidden_repost { Recipients::LosersOfRepost } else { Recipients::of(&pulled.entry) };
+                recipients.select(&self.base.visibility, post, author, followers).await?
+            };
+            let inboxes: Vec<InboxId> = followers.iter().cloned().map(InboxId::Timeline).collect();
+            self.append_to_all(pulled, &inboxes).await?;
             if let Some(cached) = &cached {
                 self.catch_up.recheck(followers.into_iter().map(|user| (user, Arc::clone(cached))).collect()).await?;
             }
         }
+        if let Some(topics) = &pulled.topics {
+            self.append_to_lists(pulled, topics, lists).await?;
+        }
         self.base.metrics.fanout.pulled(now().saturating_sub(pulled.at));
         Ok(())
+    }
+
+    /// Appends an entry to those of these lists that have its author, or one of its topics.
+    async fn append_to_lists(
+        &self,
+        pulled: &PullLogEntry,
+        topics: &[String],
+        lists: Vec<Arc<OwnedList>>,
+    ) -> Result<()> {
+        for asked in lists.chunks(MAX_USERS_PER_CALL) {
+            let ids: Vec<ListId> = asked.iter().map(|list| list.id).collect();
+            let concerned = self.base.ledger.lists_among(&ids, &pulled.author, topics).await?;
+            let mut recipients = Vec::new();
+            let mut others = Vec::new();
+            for list in asked.iter().filter(|list| concerned.contains(&list.id)) {
+                let receives = list_receives(&self.base.visibility, &pulled.entry, &list.owner).await?;
+                if receives { recipients.push(list) } else { others.push(list) }
+            }
+            let inboxes: Vec<InboxId> = recipients.iter().map(|list| InboxId::List(list.id)).collect();
+            self.append_to_all(pulled, &inboxes).await?;
+            let (post, rechecked) = match pulled.entry {
+                Entry::Post(post) => (post, recipients),
+                // Their owners see the post, but an edit may have removed the topic that the list has.
+                Entry::Gone(post, GoneReason::Hidden) => (post, others),
+                _ => continue,
+            };
+            for list in rechecked {
+                self.catch_up.recheck_list(list, vec![post]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn append_to_all(&self, pulled: &PullLogEntry, inboxes: &[InboxId]) -> Result<()> {
+        let pages = inboxes.chunks(self.base.options.fanout.page).map(|some| self.append_to(pulled, some));
+        let pages: Vec<_> = pages.collect();
+        stream::iter(pages).buffer_unordered(MAX_CONCURRENT_PAGES).try_collect::<()>().await
     }
 
     /// Whether an entry is about a repost alone, and not about an author who was suspended.
@@ -188,9 +236,9 @@ impl PullLog {
     }
 
     /// Appends to one page of inboxes.
-    async fn append_to(&self, pulled: &PullLogEntry, users: &[UserId]) -> Result<()> {
+    async fn append_to(&self, pulled: &PullLogEntry, inboxes: &[InboxId]) -> Result<()> {
         let attempt = if pulled.repeated { Attempt::Repeated } else { Attempt::First };
-        let page = Pull { mark: pulled.mark, entry: &pulled.entry, users, attempt };
+        let page = Pull { mark: pulled.mark, entry: &pulled.entry, inboxes, attempt };
         self.base.metrics.fanout.fanned_out(&self.base.broker.pull(page).await?);
         Ok(())
     }

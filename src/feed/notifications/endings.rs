@@ -227,7 +227,7 @@ impl Notifications {
             let gone = self.base.notification_renderer.taken_back(&owner, actions.clone()).await?;
             let mentions = actions.iter().filter(|(kind, _)| matches!(kind, NotificationKind::Mention(_)));
             let objects: Vec<ContentId> = mentions.filter_map(|(kind, _)| kind.object()).collect();
-            let subjects = self.base.notification_renderer.subjects(&owner, objects.into_iter()).await?;
+            let subjects = self.base.notification_renderer.subjects(&owner, objects.into_iter(), None).await?;
             again.extend(actions.into_iter().filter_map(|(kind, by)| {
                 let exists = match kind {
                     NotificationKind::Like(_)

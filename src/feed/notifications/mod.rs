@@ -228,7 +228,7 @@ impl Notifications {
         let subjects = self
             .base
             .notification_renderer
-            .subjects(user, notifications.iter().filter_map(|notification| notification.kind.object()))
+            .subjects(user, notifications.iter().filter_map(|notification| notification.kind.object()), None)
             .await?;
         let people: HashSet<UserId> = notifications.iter().map(|notification| notification.by.clone()).collect();
         let people = self.base.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;

@@ -132,6 +132,11 @@ impl<K: Clone, T> PageBuilder<K, T> {
         self.items.len() > self.limit
     }
 
+    /// Whether the page ends before the end of the list, full or not.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.progress == Progress::Stopped
+    }
+
     /// Ends the page here, full or not. The next page begins after `key`.
     pub(crate) fn stop_at(&mut self, key: K) {
         self.progress = Progress::Stopped;

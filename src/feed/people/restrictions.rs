@@ -150,7 +150,7 @@ impl Restrictions {
         let ledger = &self.base.ledger;
         let jobs = match restriction {
             Restriction::Mute => ledger.mute(user, other, now(), until).await?,
-            Restriction::Hide | Restriction::Block | Restriction::Reposts => {
+            Restriction::Hide | Restriction::Block | Restriction::Reposts | Restriction::Listed => {
                 ledger.restrict(restriction, user, other, now()).await?
             }
         };

@@ -97,6 +97,7 @@ impl CommentReader {
             self.in_thread(&caller, list.id, under).await?;
         }
         let thread = Thread { post: list.id, reply_to: list.reply_to };
+        let filters = self.base.content_filter.of(caller.reader()).await?;
         let mut page = PageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((after, count)) = page.wants() {
             let read = match order {
@@ -109,8 +110,9 @@ impl CommentReader {
             };
             let authors: HashSet<UserId> = read.iter().filter_map(|comment| comment.author.clone()).collect();
             let seen = self.base.visibility.visible_users(caller.reader(), ViewContext::Direct, authors).await?;
-            page.take(read.into_iter().map(|comment| {
-                let is_visible = comment.author.as_ref().is_none_or(|author| seen.contains(author));
+            page.take(read.into_iter().map(|mut comment| {
+                let is_visible = comment.author.as_ref().is_none_or(|author| seen.contains(author))
+                    && filters.as_ref().is_none_or(|filters| filters.mark(&mut comment));
                 (comment.id, is_visible.then_some(comment))
             }));
         }

@@ -94,6 +94,7 @@ impl CommentService {
             replies: 0,
             edited_at: None,
             liked: None,
+            filtered: Vec::new(),
             removed: None,
         };
         let ((), known) = tokio::try_join!(

@@ -30,7 +30,7 @@ use crate::broker::{Attempt, Invalidation};
 use crate::feed::base::Base;
 use crate::feed::status::ledger_kind;
 use crate::ledger::{EventConsumer, JOBS, NamingOutcome, NewJob, VisiblePosts};
-use crate::model::{Person, Post, PostCounts, PostFlags, PostId, Quotable, TraceContext, UserId};
+use crate::model::{FilterContext, Person, Post, PostCounts, PostFlags, PostId, Quotable, TraceContext, UserId};
 use crate::telemetry::SpanKind;
 
 /// The maximal number of reads for one page of everybody's posts, or of the posts that a user likes, if the reader may
@@ -174,10 +174,12 @@ impl PostService {
         let mut page = PostPageBuilder::with_max_reads(cursor, limit, MAX_READS);
         while let Some((before, count)) = page.wants_posts() {
             let ids = self.base.ledger.public_posts(before, count).await?;
-            page.take_posts(&ids, &self.base.visibility.posts_for_all(caller.reader(), ids.iter().copied()).await?);
+            let mut visible = self.base.visibility.posts_for_all(caller.reader(), ids.iter().copied()).await?;
+            self.base.content_filter.remove_hidden(caller.reader(), FilterContext::Topics, &mut visible).await?;
+            page.take_posts(&ids, &visible);
         }
         let (items, next) = page.finish();
-        self.base.post_renderer.render_page(caller.reader(), &items, next, &expand).await
+        self.base.post_renderer.render_filtered(caller.reader(), &items, next, &expand, FilterContext::Topics).await
     }
 
     pub(crate) async fn delete(&self, call: Call, post: OnePost) -> Result<Done> {

@@ -332,6 +332,7 @@ mod tests {
             comment: None,
             people: Vec::new(),
             count: 1,
+            filtered: Vec::new(),
             created_at: 0,
             updated_at: 0,
             read: false,

@@ -12,7 +12,9 @@ use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::feed::visibility::ViewContext;
 use crate::ledger::{POST_KIND, QueuedPush};
-use crate::model::{Notification, NotificationId, NotificationPosition, NotificationSubject, Person, PostId, UserId};
+use crate::model::{
+    FilterContext, Notification, NotificationId, NotificationPosition, NotificationSubject, Person, PostId, UserId,
+};
 
 /// The number of users whose posts are checked concurrently.
 const MAX_CONCURRENT_USERS: usize = 16;
@@ -111,11 +113,7 @@ impl PostAlertReview {
     ) -> Result<Vec<(UserId, Arc<CachedPost>)>> {
         let mut checked = stream::iter(posts)
             .map(|(user, ids)| async move {
-                let visible = self
-                    .base
-                    .visibility
-                    .visible_posts(Some(&user), ViewContext::Unrequested, ids.iter().copied())
-                    .await;
+                let visible = self.visible_to(&user, &ids).await;
                 (user, ids, visible)
             })
             .buffer_unordered(MAX_CONCURRENT_USERS);
@@ -131,6 +129,16 @@ impl PostAlertReview {
         }
         Ok(found)
     }
+
+    /// The posts among these that a user may see, without those that filters of the timeline or of notifications hide.
+    async fn visible_to(&self, user: &UserId, ids: &HashSet<PostId>) -> Result<HashMap<PostId, Arc<CachedPost>>> {
+        let ids = ids.iter().copied();
+        let mut visible = self.base.visibility.visible_posts(Some(user), ViewContext::Unrequested, ids).await?;
+        for context in [FilterContext::Home, FilterContext::Notifications] {
+            self.base.content_filter.remove_hidden(Some(user), context, &mut visible).await?;
+        }
+        Ok(visible)
+    }
 }
 
 /// An alert, as a notification with the id of the post.
@@ -145,6 +153,7 @@ fn alert(cached: &CachedPost, author: &Person) -> Notification {
         comment: None,
         people: vec![author.clone()],
         count: 1,
+        filtered: Vec::new(),
         created_at: post.created_at,
         updated_at: post.created_at,
         read: false,

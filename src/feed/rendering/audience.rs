@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use crate::feed::content::PostEventKind;
-use crate::model::{Entry, PostId, UserId};
+use crate::feed::visibility::ViewContext;
+use crate::model::{Entry, FilterContext, ListId, OwnedList, PostId, UserId};
 
 /// The audience of a channel. It determines the recipients of each entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// Only this user: the channel is the user's timeline.
     Timeline(UserId),
+    /// Only the owner: the channel has the posts of a list.
+    List(Arc<OwnedList>),
     /// The subscribers of an author's profile.
     Profile,
     /// The subscribers of a topic.
@@ -25,14 +28,39 @@ pub enum Audience {
 impl Audience {
     /// Whether every subscriber receives every entry: the channel has one reader, or no rules.
     pub fn is_unconditional(&self) -> bool {
-        matches!(self, Self::Plain | Self::Timeline(_) | Self::Notifications(_))
+        matches!(self, Self::Plain | Self::Timeline(_) | Self::List(_) | Self::Notifications(_))
     }
 
-    /// The owner of a timeline.
+    /// The owner of a timeline or a list.
     pub(super) fn owner(&self) -> Option<&UserId> {
         match self {
             Self::Timeline(owner) => Some(owner),
+            Self::List(list) => Some(&list.owner),
             _ => None,
+        }
+    }
+
+    /// The list whose log it is.
+    pub(super) fn list(&self) -> Option<ListId> {
+        match self {
+            Self::List(list) => Some(list.id),
+            _ => None,
+        }
+    }
+
+    /// How the owner of a timeline or a list sees its posts.
+    pub(super) fn view(&self) -> ViewContext {
+        match self {
+            Self::List(_) => ViewContext::List,
+            _ => ViewContext::Timeline,
+        }
+    }
+
+    /// Where filters of the owner of a timeline or a list apply to its posts.
+    pub(super) fn filter_context(&self) -> FilterContext {
+        match self {
+            Self::List(_) => FilterContext::Lists,
+            _ => FilterContext::Home,
         }
     }
 }

@@ -61,12 +61,16 @@ impl EventRenderer {
         let mut relations = self.base.relations.get_by_author(readers_by_author).await?;
         let closed = self.base.relations.restricted_authors(authors).await?;
         let followees = |reader: &UserId| self.base.relations.cached_followees(reader);
-        let pairs = named.pairs(entries, &posts, |author| !closed.contains(author), followees);
+        let topics_in_use = self.base.followed_topics.are_in_use().await?;
+        let topics = self.base.followed_topics.of_all(readers_of_posts(entries, topics_in_use)).await?;
+        let pairs = named.pairs(entries, &posts, |author| !closed.contains(author), followees, &topics);
         if !pairs.is_empty() {
             relations.extend(self.base.relations.get(pairs).await?);
         }
         let restricted = self.base.relations.users_with_restrictions(closed.iter().cloned()).await?;
         let strangers = self.base.relations.of_strangers(closed.iter().cloned()).await?;
+        let filters_in_use = self.base.content_filter.is_in_use().await?;
+        let filters = self.base.content_filter.of_all(readers_of_posts(entries, filters_in_use)).await?;
         let notifications = self.render_notifications(entries).await?;
         let comments = self.comments.render(entries.iter().map(|(_, entry)| *entry)).await?;
         let actors = entries.iter().flat_map(|(_, entry)| people_above(entry));
@@ -82,6 +86,9 @@ impl EventRenderer {
             restricted,
             relations,
             seen_by_readers,
+            filters_in_use,
+            filters,
+            topics,
             strangers,
             erased,
             invalidations,
@@ -109,6 +116,17 @@ impl EventRenderer {
         Ok(())
     }
 
+    /// Adds the filters of readers of shared channels.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(crate) async fn load_filters(&self, context: &mut RenderContext, readers: &HashSet<UserId>) -> Result<()> {
+        if !readers.is_empty() {
+            context.filters.extend(self.base.content_filter.of_all(readers).await?);
+        }
+        Ok(())
+    }
+
     /// Whether no post and no relation has changed since the context was prepared, as far as this node knows. `false`
     /// if the node has lost its cache lease and the context is older than [`CACHE_LEASE`].
     pub(crate) fn is_current(&self, context: &RenderContext) -> bool {
@@ -129,6 +147,9 @@ impl EventRenderer {
         let addressed: Vec<_> = entries.iter().map(|entry| (audience, entry)).collect();
         let mut context = self.prepare(&addressed).await?;
         if let Viewer::Client(Some(reader)) = viewer {
+            if entries.iter().any(|entry| context.may_filter(audience, entry)) {
+                self.load_filters(&mut context, &HashSet::from([reader.clone()])).await?;
+            }
             let rendered = entries
                 .iter()
                 .filter_map(|entry| context.render(audience, entry))
@@ -190,7 +211,8 @@ fn people_of<'a>(
         let theirs = referenced_posts(audience, entry).filter_map(|id| posts.get(&id)).map(|it| &it.post.author);
         match audience {
             Audience::Plain | Audience::Notifications(_) => {}
-            Audience::Timeline(reader) => {
+            Audience::Timeline(_) | Audience::List(_) => {
+                let Some(reader) = audience.owner() else { continue };
                 for author in theirs.filter(|author| *author != reader) {
                     readers_by_author.entry(author).or_default().push(reader);
                 }
@@ -205,6 +227,12 @@ fn people_of<'a>(
         }
     }
     (authors, readers_by_author)
+}
+
+/// The readers of the timelines among these entries that show posts, if what they have is in use.
+fn readers_of_posts<'a>(entries: &'a [(&'a Audience, &'a Entry)], in_use: bool) -> HashSet<&'a UserId> {
+    let shown = entries.iter().filter(|(_, entry)| in_use && post_kind(entry).is_some());
+    shown.filter_map(|(audience, _)| audience.owner()).collect()
 }
 
 /// The posts that these entries push, and all that are needed to render them.

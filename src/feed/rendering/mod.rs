@@ -10,6 +10,7 @@
 //! | `notification_rendering.rs` | notifications as their owner may see them |
 //! | `audience.rs` | the readers of a channel |
 //! | `event_rendering.rs`, `render_context.rs` | log entries as publications, and their recipients |
+//! | `rendered_event.rs` | the forms of an entry, and the conditions for its recipients |
 
 mod audience;
 mod comment_rendering;
@@ -21,10 +22,12 @@ mod notification_rendering;
 mod people;
 mod post_rendering;
 mod render_context;
+mod rendered_event;
 
 pub use audience::{Audience, Viewer};
 pub(crate) use event_rendering::EventRenderer;
 pub(crate) use notification_rendering::NotificationRenderer;
 pub(crate) use people::load_people;
 pub(crate) use post_rendering::PostRenderer;
-pub use render_context::{RenderContext, RenderedEvent};
+pub use render_context::RenderContext;
+pub use rendered_event::RenderedEvent;

@@ -1,5 +1,6 @@
 //! The posts that the posts of log entries name: loaded for a batch of entries, encoded once for all recipients.
 
+use std::collections::hash_map::Entry::Vacant;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use super::people::load_people;
 use crate::feed::base::Base;
 use crate::feed::content::{CachedPost, PostEventKind, PostMap};
 use crate::feed::error::Result;
-use crate::feed::visibility::{PostSources, TimelinePolicy, UserIdSet};
-use crate::model::{Entry, Event, PostCounts, PostFlags, PostId, UserId, Visibility};
+use crate::feed::visibility::{ListMemberSet, PostSources, TimelinePolicy, TopicsByReader, UserIdSet};
+use crate::model::{Entry, Event, ListId, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// The publications that show a post.
 #[derive(Debug)]
@@ -81,6 +82,8 @@ pub(super) struct NamedContent {
     pub(super) repeats: HashMap<PostId, Bytes>,
     /// The authors of named posts.
     pub(super) authors: HashSet<UserId>,
+    /// The members of the lists in which reposts are delivered.
+    lists: HashMap<ListId, ListMemberSet>,
 }
 
 impl NamedContent {
@@ -113,9 +116,10 @@ impl NamedContent {
         // Most readers of a timeline have read a page, so their followees are known.
         let follows =
             |author: &UserId| followees.iter().any(|(reader, all)| may_follow(reader, all.as_deref(), author));
-        let sources = TimelinePolicy::of(&base.visibility).sources(reposts.values().copied(), follows).await?;
-        let may_repeat =
-            reposts.iter().filter(|(repost, post)| sources.authors_before(**repost, **post).next().is_some());
+        let lists = lists_with_reposts(base, entries, posts).await?;
+        let gathers = |author: &UserId| follows(author) || lists.values().any(|members| members.has_user(author));
+        let sources = TimelinePolicy::of(&base.visibility).sources(reposts.values().copied(), gathers).await?;
+        let may_repeat = reposts.iter().filter(|(repost, post)| sources.before(**repost, **post).next().is_some());
         let may_repeat: Vec<(&Arc<CachedPost>, PostId)> =
             may_repeat.filter_map(|(repost, post)| Some((posts.get(repost)?, *post))).collect();
         let people = load_people(&*base.ledger, may_repeat.iter().map(|(cached, _)| &cached.post.author)).await?;
@@ -125,22 +129,33 @@ impl NamedContent {
             Some((repost, Event::Reposted { id, repost, by }.encode()))
         };
         let repeats = may_repeat.into_iter().filter_map(encode).collect();
-        Ok(Self { sources, repeats, authors })
+        Ok(Self { sources, repeats, authors, lists })
     }
 
     /// The pairs of a reader of a timeline and an author whose relation decides how the reader sees an entry, besides
-    /// the author of its post. `is_open`: whether the public posts of an author are visible to all readers alike.
+    /// the author of its post; and the pairs of the authors of a repost and of the reposted post. `is_open`: whether
+    /// the public posts of an author are visible to all readers alike. `topics`: those that readers follow.
     pub(super) fn pairs(
         &self,
         entries: &[(&Audience, &Entry)],
         posts: &PostMap<Arc<CachedPost>>,
         is_open: impl Fn(&UserId) -> bool,
         followees: impl Fn(&UserId) -> Option<Arc<UserIdSet>>,
+        topics: &TopicsByReader,
     ) -> HashSet<(UserId, UserId)> {
         let mut pairs = HashSet::new();
         for (audience, entry) in entries {
-            let (Audience::Timeline(reader), Some(_)) = (audience, post_kind(entry)) else { continue };
+            if post_kind(entry).is_none() {
+                continue;
+            }
             let Some(cached) = entry.post().and_then(|id| posts.get(&id)) else { continue };
+            if let Some(reposted) = cached.post.repost.and_then(|id| posts.get(&id))
+                && !is_open(&reposted.post.author)
+                && reposted.post.author != cached.post.author
+            {
+                pairs.insert((cached.post.author.clone(), reposted.post.author.clone()));
+            }
+            let Some(reader) = audience.owner() else { continue };
             let find = |id| posts.get(&id).map(|cached| &**cached);
             let shown = [cached.post.repost, quoted(cached, find)].into_iter().flatten().filter_map(find);
             let closed =
@@ -148,13 +163,26 @@ impl NamedContent {
             let mut authors: Vec<&UserId> = closed.map(|cached| &cached.post.author).collect();
             if let Some(post) = cached.post.repost {
                 let all = followees(reader);
-                let sources = self.sources.authors_before(cached.post.id, post);
-                authors.extend(sources.filter(|author| may_follow(reader, all.as_deref(), author)));
+                let topics = topics.get(reader);
+                let may_have = |source: &&Arc<CachedPost>| match audience.list() {
+                    Some(list) => self.is_listed(list, &source.post),
+                    None => {
+                        topics.is_some_and(|topics| topics.matching(&source.post).is_some())
+                            || may_follow(reader, all.as_deref(), &source.post.author)
+                    }
+                };
+                let sources = self.sources.before(cached.post.id, post).filter(may_have);
+                authors.extend(sources.map(|source| &source.post.author));
             }
             let others = authors.into_iter().filter(|author| *author != reader);
             pairs.extend(others.map(|author| (reader.clone(), author.clone())));
         }
         pairs
+    }
+
+    /// Whether a list shows a post. Of lists, only those that show one of the rendered reposts are known.
+    pub(super) fn is_listed(&self, list: ListId, post: &Post) -> bool {
+        self.lists.get(&list).is_some_and(|members| members.match_post(post))
     }
 }
 
@@ -163,7 +191,27 @@ fn may_follow(reader: &UserId, followees: Option<&UserIdSet>, author: &UserId) -
     reader == author || followees.is_none_or(|all| all.contains(author))
 }
 
-/// The reposts in timelines among the posts of entries: the reader, the repost, and the reposted post.
+/// The members of the lists that show reposts among these entries. Most entries are of timelines.
+async fn lists_with_reposts(
+    base: &Base,
+    entries: &[(&Audience, &Entry)],
+    posts: &PostMap<Arc<CachedPost>>,
+) -> Result<HashMap<ListId, ListMemberSet>> {
+    let mut lists = HashMap::new();
+    for (audience, entry) in entries {
+        let is_repost =
+            || entry.post().and_then(|id| posts.get(&id)).is_some_and(|cached| cached.post.repost.is_some());
+        if let Some(list) = audience.list()
+            && is_repost()
+            && let Vacant(place) = lists.entry(list)
+        {
+            place.insert(ListMemberSet::load(&*base.ledger, list).await?);
+        }
+    }
+    Ok(lists)
+}
+
+/// The reposts in timelines and lists among the posts of entries: the reader, the repost, and the reposted post.
 fn reposts_of_timelines<'a>(
     entries: &'a [(&'a Audience, &'a Entry)],
     posts: &'a PostMap<Arc<CachedPost>>,

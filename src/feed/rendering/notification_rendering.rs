@@ -5,7 +5,7 @@
 //! their people later (`feed/notifications/endings.rs`).
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,12 +13,13 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::people::load_people;
 use crate::feed::error::Result;
+use crate::feed::filters::{AppliedFilters, ContentFilter, FilterOutcome};
 use crate::feed::runtime::now;
-use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy};
+use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy, visible_named_posts};
 use crate::ledger::{Ledger, NotificationGroup};
 use crate::model::{
-    AppContent, AppNotification, Comment, CommentId, ContentId, Event, Millis, Notification, NotificationId,
-    NotificationKind, NotificationSubject, Person, PostId, UserId,
+    AppContent, AppNotification, Comment, CommentId, ContentId, Event, FilterContext, FilterId, Millis, Notification,
+    NotificationId, NotificationKind, NotificationSubject, Person, PostId, UserId,
 };
 
 /// The maximal number of users of a group that are shown.
@@ -37,6 +38,8 @@ pub(crate) struct VisibleGroup {
     newest_comment: Option<CommentId>,
     /// How many of its people were removed.
     pub(crate) hidden: usize,
+    /// The filters of its owner that mark it.
+    filtered: BTreeSet<FilterId>,
     subject: Option<NotificationSubject>,
 }
 
@@ -45,6 +48,8 @@ pub(crate) struct VisibleSubjects {
     subjects: HashMap<ContentId, NotificationSubject>,
     /// The ones that mention the owner.
     mentioning: HashSet<ContentId>,
+    /// Those that filters of the owner mark.
+    marks: HashMap<ContentId, Vec<FilterId>>,
 }
 
 impl VisibleSubjects {
@@ -55,6 +60,24 @@ impl VisibleSubjects {
             NotificationKind::Mention(by) => object(by) && self.mentioning.contains(&by),
             _ => kind.object().is_none_or(object),
         }
+    }
+
+    /// Removes what the filters of the owner hide, and marks what they mark. `outcome`: what the owner sees of it.
+    fn filter(&mut self, outcome: impl Fn(ContentId) -> FilterOutcome) {
+        let marks = &mut self.marks;
+        self.subjects.retain(|object, _| match outcome(*object) {
+            FilterOutcome::Shown => true,
+            FilterOutcome::Marked(filters) => {
+                marks.insert(*object, filters);
+                true
+            }
+            FilterOutcome::Hidden => false,
+        });
+    }
+
+    /// The filters that mark one of these objects, each once, in ascending order.
+    fn marks_of(&self, objects: impl Iterator<Item = ContentId>) -> BTreeSet<FilterId> {
+        objects.filter_map(|object| self.marks.get(&object)).flatten().copied().collect()
     }
 }
 
@@ -67,24 +90,15 @@ pub(crate) struct RenderedNotification {
     pub(super) updated_at: Millis,
 }
 
-/// Renders notifications.
-#[derive(Clone)]
+/// Renders notifications. `wiring/mod.rs` sets the fields.
 pub(crate) struct NotificationRenderer {
-    ledger: Arc<dyn Ledger>,
-    visibility: Arc<VisibilityPolicy>,
-    comments: Arc<CommentContexts>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) visibility: Arc<VisibilityPolicy>,
+    pub(crate) comments: Arc<CommentContexts>,
+    pub(crate) filter: Arc<ContentFilter>,
 }
 
 impl NotificationRenderer {
-    /// A renderer that applies this visibility policy.
-    pub(crate) fn new(
-        ledger: Arc<dyn Ledger>,
-        visibility: Arc<VisibilityPolicy>,
-        comments: Arc<CommentContexts>,
-    ) -> Self {
-        Self { ledger, visibility, comments }
-    }
-
     /// For each notification, the publication of its current state. Omits notifications without visible content.
     ///
     /// # Errors
@@ -127,7 +141,9 @@ impl NotificationRenderer {
         }
         let comments = groups.iter().flat_map(|group| group.comments.values().flatten());
         let objects = groups.iter().filter_map(|group| group.kind.object());
-        let subjects = self.subjects(user, objects.chain(comments.map(|id| ContentId::Comment(*id)))).await?;
+        let filters = self.filter.of(Some(user)).await?;
+        let objects = objects.chain(comments.map(|id| ContentId::Comment(*id)));
+        let subjects = self.subjects(user, objects, filters.as_ref()).await?;
         let people: HashSet<UserId> = groups.iter().flat_map(|group| group.people.iter().cloned()).collect();
         let people = self.visibility.visible_users(Some(user), ViewContext::Unrequested, people).await?;
         let acts = groups.iter().flat_map(|group| group.people.iter().map(|person| (group.kind, person.clone())));
@@ -146,6 +162,11 @@ impl NotificationRenderer {
             if matches!(group.kind, NotificationKind::App(_)) && !group.content.as_ref().is_some_and(says) {
                 return None;
             }
+            let outcome = filters.as_ref().zip(group.content.as_ref());
+            let outcome = outcome.map(|(filters, content)| filters.app_notification(content));
+            if outcome == Some(FilterOutcome::Hidden) {
+                return None;
+            }
             let all = group.people.len();
             let mut shown = std::mem::take(&mut group.people);
             shown.retain(|person| {
@@ -159,13 +180,18 @@ impl NotificationRenderer {
             if shown.is_empty() {
                 return None;
             }
+            let comments = shown.iter().filter_map(comment_of).flatten().map(ContentId::Comment);
+            let mut filtered = subjects.marks_of(comments.chain(group.kind.object()));
+            if let Some(FilterOutcome::Marked(filters)) = outcome {
+                filtered.extend(filters);
+            }
             // What the application notifies of itself is by its recipient, who is not named.
             let named = shown.len();
             shown.retain(|person| person != user);
             group.count = group.count.saturating_sub((named - shown.len()) as u64);
             shown.truncate(MAX_SHOWN_PEOPLE);
             group.people = shown;
-            Some(VisibleGroup { group, comment, newest_comment, hidden, subject })
+            Some(VisibleGroup { group, comment, newest_comment, hidden, filtered, subject })
         };
         Ok(groups.into_iter().filter_map(visible).collect())
     }
@@ -181,7 +207,7 @@ impl NotificationRenderer {
     }
 
     /// The `objects` that exist and that the user may see; for a comment, also all of its ancestors. Mutes do not
-    /// apply: they concern the acting user, not the object.
+    /// apply: they concern the acting user, not the object. `filters`: those of the user that apply.
     ///
     /// # Errors
     /// If the ledger cannot be read.
@@ -189,6 +215,7 @@ impl NotificationRenderer {
         &self,
         user: &UserId,
         objects: impl Iterator<Item = ContentId> + Send,
+        filters: Option<&AppliedFilters>,
     ) -> Result<VisibleSubjects> {
         let objects: HashSet<ContentId> = objects.collect();
         let ids: Vec<CommentId> = objects.iter().filter_map(|object| comment(*object)).collect();
@@ -213,7 +240,24 @@ impl NotificationRenderer {
         let in_comments = comments.iter().filter(|comment| comment.mentions.contains(user));
         let mentioning = in_posts.map(|cached| ContentId::Post(cached.post.id));
         let mentioning = mentioning.chain(in_comments.map(|comment| ContentId::Comment(comment.id))).collect();
-        Ok(VisibleSubjects { subjects, mentioning })
+        let mut visible = VisibleSubjects { subjects, mentioning, marks: HashMap::new() };
+        if let Some(filters) = filters {
+            let named = visible_named_posts(&self.visibility, Some(user), posts.values()).await?;
+            let find = |post| named.get(&post).map(|cached| &**cached);
+            let comments: HashMap<CommentId, &Comment> = comments.iter().map(|it| (it.id, it)).collect();
+            visible.filter(|object| {
+                let outcome = match object {
+                    ContentId::Post(id) => {
+                        posts.get(&id).map(|cached| filters.post(cached, find, FilterContext::Notifications))
+                    }
+                    ContentId::Comment(id) => {
+                        comments.get(&id).map(|comment| filters.comment(comment, FilterContext::Notifications))
+                    }
+                };
+                outcome.unwrap_or(FilterOutcome::Shown)
+            });
+        }
+        Ok(visible)
     }
 
     /// The likes, reposts, follows and requests among these actions that were taken back or answered. Up to two ledger
@@ -290,7 +334,7 @@ fn comment(object: ContentId) -> Option<CommentId> {
 
 impl VisibleGroup {
     fn with_people(self, people: &BTreeMap<UserId, Person>) -> Notification {
-        let Self { group, newest_comment, subject, .. } = self;
+        let Self { group, newest_comment, subject, filtered, .. } = self;
         Notification {
             id: group.id,
             position: group.position,
@@ -300,6 +344,7 @@ impl VisibleGroup {
             comment: newest_comment,
             people: group.people.iter().filter_map(|person| people.get(person.as_str()).cloned()).collect(),
             count: group.count,
+            filtered: filtered.into_iter().collect(),
             created_at: group.created_at,
             updated_at: group.updated_at,
             read: group.read,

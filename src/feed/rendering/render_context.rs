@@ -11,11 +11,13 @@ use super::audience::{Audience, post_kind};
 use super::comment_rendering::EncodedComments;
 use super::named_rendering::{EncodedPush, NamedContent};
 use super::notification_rendering::RenderedNotification;
-use crate::feed::content::{CachedPost, PostEventKind, PostMap};
-use crate::feed::visibility::{AccessContext, RelationMap, ViewContext};
+use super::rendered_event::{Condition, FilteredContent, Form, RenderedEvent, WithoutQuote};
+use crate::feed::content::{CachedPost, PostEventKind, PostMap, with_marks, with_topic};
+use crate::feed::filters::{FilterOutcome, FiltersByReader};
+use crate::feed::visibility::{AccessContext, RelationMap, TopicsByReader, ViewContext};
 use crate::model::{
-    DeliveredNotification, Entry, Event, GoneReason, NotificationId, PostId, PostRemoved, Relation, Standing, UserId,
-    Visibility,
+    DeliveredNotification, Entry, Event, FilterContext, GoneReason, NotificationId, PostId, PostRemoved, Relation,
+    Standing, UserId, Visibility,
 };
 
 /// The data for rendering some entries.
@@ -28,7 +30,7 @@ pub struct RenderContext {
     pub(super) pushes_to_author: Encoded,
     /// What the posts name.
     pub(super) named: NamedContent,
-    /// The members of publications that show a comment.
+    /// The comments that entries show.
     pub(super) comments: EncodedComments,
     /// Notifications with visible content.
     pub(super) notifications: HashMap<NotificationId, RenderedNotification>,
@@ -40,6 +42,12 @@ pub struct RenderContext {
     /// Authors whose posts are all public and visible to all readers of the timeline entries: their relations are not
     /// loaded.
     pub(super) seen_by_readers: HashSet<UserId, RandomState>,
+    /// Whether any user of the deployment has filters.
+    pub(super) filters_in_use: bool,
+    /// The filters of the readers who have any.
+    pub(super) filters: FiltersByReader,
+    /// The topics that readers of timelines follow, of those who follow any.
+    pub(super) topics: TopicsByReader,
     /// The relations of anonymous readers to closed authors.
     pub(super) strangers: HashMap<UserId, Relation>,
     /// Erased users among the authors of the entries.
@@ -50,73 +58,46 @@ pub struct RenderContext {
     pub(super) since: Instant,
 }
 
-/// A rendered entry, and the conditions for its recipients.
-#[derive(Debug)]
-pub struct RenderedEvent<'a> {
-    /// The members of the publication, as JSON text.
-    pub members: Bytes,
-    /// If it shows a quoted post: who may see that post, and the members for all others.
-    without_quote: Option<(Condition<'a>, Bytes)>,
-    /// Whether every subscriber may receive it.
-    pub is_public: bool,
-    /// The conditions that a recipient must all meet.
-    conditions: Vec<Condition<'a>>,
-}
-
-/// A user or post that a recipient must, or must not, be able to see.
-#[derive(Clone, Copy, Debug)]
-struct Condition<'a> {
-    author: &'a UserId,
-    /// The context in which the recipient sees it.
-    view: ViewContext,
-    /// The visibility of a post of the author; `None`: only the author must be visible.
-    visibility: Option<&'a Visibility>,
-    must_see: bool,
-}
-
-impl<'a> Condition<'a> {
-    fn sees(cached: &'a CachedPost, view: ViewContext) -> Self {
-        Self { author: &cached.post.author, view, visibility: Some(&cached.post.visibility), must_see: true }
-    }
-
-    /// A post that another one names is not requested by the reader.
-    fn sees_named(cached: &'a CachedPost) -> Self {
-        Self::sees(cached, ViewContext::Unrequested)
-    }
-}
-
-/// What a reader receives of an event.
-#[derive(Clone, Copy)]
-enum Form {
-    Nothing,
-    Whole,
-    /// The post without the post that it quotes.
-    WithoutQuote,
-}
-
-impl RenderedEvent<'_> {
-    /// The users whose relations to a reader decide about the delivery.
-    pub fn authors(&self) -> impl Iterator<Item = &UserId> {
-        let quoted = self.without_quote.iter().map(|(condition, _)| condition.author);
-        self.conditions.iter().map(|condition| condition.author).chain(quoted)
-    }
-}
-
 impl RenderContext {
     /// Renders an entry; `None` if it has no recipients.
     pub fn render<'a>(&'a self, audience: &Audience, entry: &'a Entry) -> Option<RenderedEvent<'a>> {
         let members = self.members(audience, entry)?;
         if audience.is_unconditional() {
-            return Some(RenderedEvent { members, without_quote: None, is_public: true, conditions: Vec::new() });
+            let conditions = Vec::new();
+            return Some(RenderedEvent { members, without_quote: None, is_public: true, conditions, filtered: None });
         }
-        let conditions = self.conditions(audience, entry)?;
+        let mut conditions = self.conditions(audience, entry)?;
+        conditions.retain(|condition| !self.is_met_by_all(condition));
         let quote = self.push(audience, entry).and_then(|push| push.without_quote.as_ref());
         let without_quote = quote.and_then(|(quoted, members)| {
-            Some((Condition::sees_named(self.posts.get(quoted)?), Bytes::clone(members)))
+            let quoted = self.posts.get(quoted)?;
+            let condition = Condition::sees_named(quoted);
+            let is_met_by_all = self.is_met_by_all(&condition);
+            Some(WithoutQuote { condition, is_met_by_all, quoted, members: Bytes::clone(members) })
         });
-        let quoted = without_quote.iter().map(|(condition, _)| condition);
-        let is_public = conditions.iter().chain(quoted).all(|condition| self.is_met_by_all(condition));
-        Some(RenderedEvent { members, without_quote, is_public, conditions })
+        let filtered = if self.filters.is_empty() { None } else { self.filtered_content(audience, entry) };
+        let is_public = conditions.is_empty()
+            && filtered.is_none()
+            && without_quote.as_ref().is_none_or(|without_quote| without_quote.is_met_by_all);
+        Some(RenderedEvent { members, without_quote, is_public, conditions, filtered })
+    }
+
+    /// Whether filters of the readers of a shared channel may concern an entry.
+    pub(crate) fn may_filter(&self, audience: &Audience, entry: &Entry) -> bool {
+        self.filters_in_use && self.filtered_content(audience, entry).is_some()
+    }
+
+    fn filtered_content(&self, audience: &Audience, entry: &Entry) -> Option<FilteredContent<'_>> {
+        match (audience, entry) {
+            (Audience::Topic(_), Entry::Post(id) | Entry::Edited(id)) => {
+                self.posts.get(id).map(|cached| FilteredContent::Post(cached))
+            }
+            (Audience::Post(_), Entry::Comment(changed)) => {
+                let comment = self.comments.get(&(changed.comment, changed.is_edit))?;
+                comment.shown.as_ref().map(FilteredContent::Comment)
+            }
+            _ => None,
+        }
     }
 
     fn is_met_by_all(&self, condition: &Condition<'_>) -> bool {
@@ -137,7 +118,9 @@ impl RenderContext {
     fn members(&self, audience: &Audience, entry: &Entry) -> Option<Bytes> {
         match entry {
             Entry::Data(members) | Entry::Restricted(_, members) => Some(members.clone()),
-            Entry::Comment(changed) => self.comments.get(&(changed.comment, changed.is_edit)).cloned(),
+            Entry::Comment(changed) => {
+                self.comments.get(&(changed.comment, changed.is_edit)).map(|comment| comment.members.clone())
+            }
             Entry::NotificationChanged(id) => Some(match self.notifications.get(id) {
                 Some(rendered) => rendered.members.clone(),
                 None => Event::NotificationGone { id: *id }.encode(),
@@ -148,26 +131,52 @@ impl RenderContext {
                 Some(Event::AuthorGone { author, reason: GoneReason::Hidden }.encode())
             }
             // If the author is not suspended any more, the entry changes nothing: it shows a post that is there.
-            Entry::Post(id) | Entry::Edited(id) | Entry::AuthorGone(id) => match (self.posts.get(id), audience) {
-                (None, Audience::Timeline(_)) => Some(gone(*id, GoneReason::Deleted)),
-                (None, _) => None,
-                (Some(cached), Audience::Timeline(reader)) if !self.is_visible_in_timeline(cached, reader) => {
-                    Some(gone(*id, GoneReason::Hidden))
-                }
-                (Some(cached), Audience::Timeline(reader)) => {
-                    let push = self.push(audience, entry)?;
-                    let repeat = self.named.repeats.get(id).filter(|_| self.is_repeat(cached, reader));
-                    let hidden_quote =
-                        push.without_quote.as_ref().filter(|(quoted, _)| !self.sees_named(*quoted, reader));
-                    Some(match (repeat, hidden_quote) {
-                        (Some(repeat), _) => repeat.clone(),
-                        (None, Some((_, members))) => members.clone(),
-                        (None, None) => push.members.clone(),
-                    })
-                }
-                (Some(_), _) => Some(self.push(audience, entry)?.members.clone()),
+            Entry::Post(id) | Entry::Edited(id) | Entry::AuthorGone(id) => match (self.posts.get(id), audience.owner())
+            {
+                (Some(cached), Some(reader)) => self.timeline_members(audience, entry, cached, reader),
+                (Some(_), None) => Some(self.push(audience, entry)?.members.clone()),
+                (None, Some(_)) => Some(gone(*id, GoneReason::Deleted)),
+                (None, None) => None,
             },
         }
+    }
+
+    /// The publication of an entry that shows a post in a timeline or a list of a reader.
+    fn timeline_members(
+        &self,
+        audience: &Audience,
+        entry: &Entry,
+        cached: &CachedPost,
+        reader: &UserId,
+    ) -> Option<Bytes> {
+        let id = cached.post.id;
+        let context = audience.filter_context();
+        if !self.is_visible_in_timeline(audience, cached, reader) {
+            return Some(gone(id, GoneReason::Hidden));
+        }
+        let filters = self.filters.get(reader);
+        let named = |post| self.posts.get(&post).filter(|_| self.sees_named(post, reader)).map(|cached| &**cached);
+        let outcome = filters.map(|filters| filters.post(cached, named, context));
+        if outcome == Some(FilterOutcome::Hidden) {
+            return Some(gone(id, GoneReason::Filtered));
+        }
+        if let Some(repeat) = self.named.repeats.get(&id).filter(|_| self.is_repeat(audience, cached, reader)) {
+            return Some(repeat.clone());
+        }
+        let push = self.push(audience, entry)?;
+        let hides = |quoted: &CachedPost| filters.is_some_and(|filters| filters.hides_quoted(quoted, Some(context)));
+        let members = match &push.without_quote {
+            Some((quoted, members)) if named(*quoted).is_none_or(hides) => members,
+            _ => &push.members,
+        };
+        let members = match self.followed_topic(audience, cached, reader) {
+            Some(topic) => with_topic(members, topic),
+            None => members.clone(),
+        };
+        Some(match outcome {
+            Some(FilterOutcome::Marked(filters)) => with_marks(&members, &filters),
+            _ => members,
+        })
     }
 
     /// The publication of an entry that shows a post.
@@ -179,14 +188,17 @@ impl RenderContext {
         own.or_else(|| self.pushes.get(&key))
     }
 
-    /// Whether a repost repeats what the timeline of a reader has.
+    /// Whether a repost repeats what a timeline or a list of a reader has.
     ///
     /// The authors of its sources may not be among those whose entries are delivered to this reader. Relations decide
     /// whether the timeline has a source.
-    fn is_repeat(&self, cached: &CachedPost, reader: &UserId) -> bool {
+    fn is_repeat(&self, audience: &Audience, cached: &CachedPost, reader: &UserId) -> bool {
         let has = |source: &CachedPost| {
-            let relation = self.relations.get(reader, &source.post.author).unwrap_or_default();
-            AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }.can_see_post(&source.post)
+            let may_have = match audience.list() {
+                Some(list) => self.named.is_listed(list, &source.post),
+                None => true,
+            };
+            may_have && self.has_by_relation(audience, source, reader)
         };
         cached.post.repost.is_some_and(|post| self.named.sources.is_repeat(cached.post.id, post, has))
     }
@@ -210,25 +222,55 @@ impl RenderContext {
     pub(super) fn hidden(&self, audience: &Audience, entry: &Entry) -> Vec<(UserId, UserId)> {
         let post = entry.post().filter(|_| post_kind(entry).is_some()).and_then(|id| self.posts.get(&id));
         let (Some(reader), Some(cached)) = (audience.owner(), post) else { return Vec::new() };
-        let own = Some(cached).filter(|cached| !self.has_in_timeline(cached, reader));
+        let own = Some(cached).filter(|cached| !self.has_in_timeline(audience, cached, reader));
         let quoted = self.push(audience, entry).and_then(|push| Some(push.without_quote.as_ref()?.0));
         let named = [cached.post.repost, quoted].into_iter().flatten().filter(|post| !self.sees_named(*post, reader));
         let hidden = own.into_iter().chain(named.filter_map(|post| self.posts.get(&post)));
         hidden.map(|cached| (reader.clone(), cached.post.author.clone())).collect()
     }
 
-    fn is_visible_in_timeline(&self, cached: &CachedPost, reader: &UserId) -> bool {
-        self.has_in_timeline(cached, reader) && cached.post.repost.is_none_or(|post| self.sees_named(post, reader))
+    fn is_visible_in_timeline(&self, audience: &Audience, cached: &CachedPost, reader: &UserId) -> bool {
+        self.has_in_timeline(audience, cached, reader)
+            && cached.post.repost.is_none_or(|post| self.sees_named(post, reader))
+            && !self.is_blocked_repost(cached)
+    }
+
+    /// Whether there is a block between the author of a repost and the author of the reposted post: nobody sees it.
+    fn is_blocked_repost(&self, cached: &CachedPost) -> bool {
+        let reposted = cached.post.repost.and_then(|post| self.posts.get(&post));
+        let relation = reposted.and_then(|reposted| self.relations.get(&cached.post.author, &reposted.post.author));
+        relation.is_some_and(Relation::has_block)
     }
 
     /// The same, by the rules of the author of the post alone, not those of a reposted post.
-    fn has_in_timeline(&self, cached: &CachedPost, reader: &UserId) -> bool {
+    fn has_in_timeline(&self, audience: &Audience, cached: &CachedPost, reader: &UserId) -> bool {
         let author = &cached.post.author;
         if self.seen_by_readers.contains(author) && cached.post.visibility == Visibility::Public {
             return true;
         }
-        let relation = self.relations.get(reader, author).unwrap_or_default();
-        AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline }.can_see_post(&cached.post)
+        self.has_by_relation(audience, cached, reader)
+    }
+
+    /// The same, where the relation of the reader and the author decides.
+    fn has_by_relation(&self, audience: &Audience, cached: &CachedPost, reader: &UserId) -> bool {
+        let topics = self.topics.get(reader).map(|topics| &**topics);
+        self.access(audience, cached, reader).can_see_in_timeline(&cached.post, topics)
+    }
+
+    /// The followed topic for which a timeline has a post; `None`: it has the post because of its author.
+    fn followed_topic<'a>(&self, audience: &Audience, cached: &'a CachedPost, reader: &UserId) -> Option<&'a str> {
+        let topics = self.topics.get(reader)?;
+        let author = &cached.post.author;
+        if author == reader || self.seen_by_readers.contains(author) {
+            return None;
+        }
+        let access = self.access(audience, cached, reader);
+        if access.can_see_post(&cached.post) { None } else { access.followed_topic(&cached.post, Some(&**topics)) }
+    }
+
+    fn access<'a>(&self, audience: &Audience, cached: &CachedPost, reader: &'a UserId) -> AccessContext<'a> {
+        let relation = self.relations.get(reader, &cached.post.author).unwrap_or_default();
+        AccessContext { reader: Some(reader), relation, view: audience.view() }
     }
 
     /// The conditions for the recipients of an entry on a shared channel.
@@ -259,6 +301,9 @@ impl RenderContext {
             }
             Entry::Post(id) | Entry::Edited(id) => {
                 let cached = self.posts.get(id)?;
+                if self.is_blocked_repost(cached) {
+                    return None;
+                }
                 conditions.push(Condition::sees(cached, view));
                 if let Some(reposted) = cached.post.repost {
                     conditions.push(Condition::sees_named(self.posts.get(&reposted)?));
@@ -287,19 +332,36 @@ impl RenderContext {
                 return Some(Form::Nothing);
             }
         }
-        match &rendered.without_quote {
-            Some((condition, _)) if !self.is_met(condition, reader)? => Some(Form::WithoutQuote),
-            _ => Some(Form::Whole),
-        }
+        let mut quoted = match &rendered.without_quote {
+            Some(form) if !form.is_met_by_all && !self.is_met(&form.condition, reader)? => None,
+            Some(form) => Some(form.quoted),
+            None => None,
+        };
+        let filters = reader.and_then(|reader| self.filters.get(reader));
+        let outcome = match (filters, &rendered.filtered) {
+            (Some(filters), Some(FilteredContent::Post(cached))) => {
+                let find = |post| quoted.filter(|quoted| quoted.post.id == post);
+                let outcome = filters.post(cached, find, FilterContext::Topics);
+                quoted = quoted.filter(|quoted| !filters.hides_quoted(quoted, Some(FilterContext::Topics)));
+                outcome
+            }
+            (Some(filters), Some(FilteredContent::Comment(shown))) => {
+                filters.comment(&shown.comment, FilterContext::Comments)
+            }
+            _ => FilterOutcome::Shown,
+        };
+        let is_whole = rendered.without_quote.is_none() || quoted.is_some();
+        Some(match outcome {
+            FilterOutcome::Hidden => Form::Nothing,
+            FilterOutcome::Marked(filters) => Form::Marked { quoted: is_whole, filters },
+            FilterOutcome::Shown if is_whole => Form::Whole,
+            FilterOutcome::Shown => Form::WithoutQuote,
+        })
     }
 
     /// The members of the publication for a reader; `None`: the reader receives nothing.
     pub(super) fn members_for(&self, rendered: &RenderedEvent<'_>, reader: Option<&UserId>) -> Option<Bytes> {
-        match self.form_for(rendered, reader)? {
-            Form::Nothing => None,
-            Form::Whole => Some(rendered.members.clone()),
-            Form::WithoutQuote => rendered.without_quote.as_ref().map(|(_, members)| members.clone()),
-        }
+        rendered.members_of(self.form_for(rendered, reader)?)
     }
 
     /// The keys of the readers who receive an event that is not public, by what they receive. `None` if it cannot be
@@ -309,18 +371,12 @@ impl RenderContext {
         rendered: &RenderedEvent<'_>,
         readers: impl Iterator<Item = (usize, Option<&'a UserId>)>,
     ) -> Option<Vec<(Bytes, Vec<usize>)>> {
-        let mut whole = Vec::new();
-        let mut reduced = Vec::new();
+        let mut keys_by_form: HashMap<Form, Vec<usize>, RandomState> = HashMap::default();
         for (key, reader) in readers {
-            match self.form_for(rendered, reader)? {
-                Form::Nothing => {}
-                Form::Whole => whole.push(key),
-                Form::WithoutQuote => reduced.push(key),
-            }
+            keys_by_form.entry(self.form_for(rendered, reader)?).or_default().push(key);
         }
-        let quote = rendered.without_quote.as_ref().map(|(_, members)| (members.clone(), reduced));
-        let forms = std::iter::once((rendered.members.clone(), whole)).chain(quote);
-        Some(forms.filter(|(_, keys)| !keys.is_empty()).collect())
+        let members = |(form, keys)| Some((rendered.members_of(form)?, keys));
+        Some(keys_by_form.into_iter().filter_map(members).collect())
     }
 
     /// `None` if the reader's relation was not loaded.

@@ -9,7 +9,7 @@ use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{AccessContext, ViewContext};
 use crate::ledger::{JobId, MergeSource};
-use crate::model::{Entry, GoneReason, Millis, PostId, Relation, UserId, Visibility};
+use crate::model::{Entry, GoneReason, InboxId, Millis, PostId, Relation, UserId, Visibility};
 
 /// Changes inboxes after edges have changed.
 pub(crate) struct Backfill {
@@ -62,7 +62,7 @@ impl Backfill {
             pairs = Vec::new();
             for ((pair, posts), relation) in merged.into_iter().zip(posts).zip(relations) {
                 if !is_in_timeline(relation) {
-                    self.base.broker.purge_inbox(&pair.0, &posts, GoneReason::Hidden).await?;
+                    self.base.broker.purge_inbox(&timeline(&pair.0), &posts, GoneReason::Hidden).await?;
                     pairs.push(pair);
                 }
             }
@@ -83,7 +83,7 @@ impl Backfill {
             let posts = self.base.posts.get(visible.iter().copied()).await?;
             visible.retain(|id| posts.get(id).is_some_and(|cached| cached.post.repost.is_none()));
         }
-        self.base.broker.merge_inbox(reader, &visible, floor).await?;
+        self.base.broker.merge_inbox(&timeline(reader), &visible, floor).await?;
         Ok(visible)
     }
 
@@ -99,17 +99,17 @@ impl Backfill {
         if relation.followed {
             return self.merge_author(reader, author).await;
         }
-        let Some(inbox) = self.base.broker.read_inbox(reader).await? else { return Ok(()) };
+        let Some(inbox) = self.base.broker.read_inbox(&timeline(reader)).await? else { return Ok(()) };
         let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
         let posts = self.base.posts.get(held.iter().copied()).await?;
         let for_friends = |id: &PostId| {
             posts.get(id).is_some_and(|it| it.post.author == *author && it.post.visibility == Visibility::Friends)
         };
         let lost: Vec<PostId> = held.iter().copied().filter(for_friends).collect();
-        self.base.broker.purge_inbox(reader, &lost, GoneReason::Hidden).await?;
+        self.base.broker.purge_inbox(&timeline(reader), &lost, GoneReason::Hidden).await?;
         // The fan-out of a deletion selects users that may see the post; from now on the reader may not be one of them.
         let deleted: Vec<PostId> = held.into_iter().filter(|id| !posts.contains_key(id)).collect();
-        self.base.broker.purge_inbox(reader, &deleted, GoneReason::Deleted).await?;
+        self.base.broker.purge_inbox(&timeline(reader), &deleted, GoneReason::Deleted).await?;
         Ok(())
     }
 
@@ -129,22 +129,29 @@ impl Backfill {
         reason: GoneReason,
         is_repeated: bool,
     ) -> Result<bool> {
-        let is_back = is_in_timeline(self.relation_now(reader, author).await?);
+        let relation = self.relation_now(reader, author).await?;
+        let is_back = is_in_timeline(relation);
         if is_back && is_repeated {
             return Ok(false);
         }
-        if let Some(inbox) = self.base.broker.read_inbox(reader).await? {
+        if let Some(inbox) = self.base.broker.read_inbox(&timeline(reader)).await? {
             let held: HashSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
             let mut held: Vec<PostId> = held.into_iter().collect();
             held.sort_unstable();
             let posts = self.base.posts.get(held.iter().copied()).await?;
-            let theirs = |id: &PostId| posts.get(id).is_some_and(|cached| cached.post.author == *author);
+            // Posts that the timeline also has for a followed topic stay.
+            let topics = self.base.followed_topics.of(reader).await?;
+            let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Inbox };
+            let theirs = |id: &PostId| {
+                let cached = posts.get(id).filter(|cached| cached.post.author == *author);
+                cached.is_some_and(|cached| is_back || access.followed_topic(&cached.post, topics.as_deref()).is_none())
+            };
             let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
-            self.base.broker.purge_inbox(reader, &theirs, reason).await?;
+            self.base.broker.purge_inbox(&timeline(reader), &theirs, reason).await?;
             // The fan-out of a deletion of one of these posts may omit the reader from now on, so deleted posts are
             // removed here.
             held.retain(|id| !posts.contains_key(id));
-            self.base.broker.purge_inbox(reader, &held, GoneReason::Deleted).await?;
+            self.base.broker.purge_inbox(&timeline(reader), &held, GoneReason::Deleted).await?;
             // A concurrent follow may have merged the posts before they were removed.
             if is_back || is_in_timeline(self.relation_now(reader, author).await?) {
                 self.merge_author(reader, author).await?;
@@ -163,14 +170,14 @@ impl Backfill {
         if !is_unwanted().await? {
             return Ok(());
         }
-        let Some(inbox) = self.base.broker.read_inbox(reader).await? else { return Ok(()) };
+        let Some(inbox) = self.base.broker.read_inbox(&timeline(reader)).await? else { return Ok(()) };
         let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
         let posts = self.base.posts.get(held.iter().copied()).await?;
         let is_theirs = |id: &PostId| {
             posts.get(id).is_some_and(|cached| cached.post.author == *author && cached.post.repost.is_some())
         };
         let reposts: Vec<PostId> = held.into_iter().filter(is_theirs).collect();
-        self.base.broker.purge_inbox(reader, &reposts, GoneReason::Hidden).await?;
+        self.base.broker.purge_inbox(&timeline(reader), &reposts, GoneReason::Hidden).await?;
         // The reader may have changed their mind meanwhile.
         if is_unwanted().await? { Ok(()) } else { self.merge_author(reader, author).await }
     }
@@ -193,9 +200,13 @@ impl Backfill {
     }
 }
 
+fn timeline(reader: &UserId) -> InboxId {
+    InboxId::Timeline(reader.clone())
+}
+
 /// Whether the posts of an author belong to a timeline, as far as the reader may see them.
 fn is_in_timeline(relation: Relation) -> bool {
-    relation.follows && !relation.muted && !relation.is_barred()
+    relation.follows && !relation.muted && !relation.listed && !relation.is_barred()
 }
 
 fn added_post(entry: &Entry) -> Option<PostId> {

@@ -4,12 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::backfill::Backfill;
+use super::list_backfill::purge_hidden;
+use super::source::Source;
 use crate::feed::base::Base;
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::feed::visibility::{AccessContext, ViewContext};
 use crate::ledger::PULLED;
-use crate::model::{Entry, Epoch, GoneReason, Position, Post, PostId, UserId};
+use crate::model::{Entry, Epoch, GoneReason, InboxId, OwnedList, Position, Post, PostId, UserId};
 
 /// The maximal number of entries of the pull log that are read for one inbox at once.
 const MAX_ENTRIES: usize = 500;
@@ -30,29 +32,58 @@ impl CatchUp {
     ///
     /// # Errors
     /// If a store cannot be reached.
-    pub(super) async fn run(&self, user: &UserId, epoch: &Epoch, mut mark: u64) -> Result<Option<(Position, u64)>> {
+    pub(super) async fn run(&self, source: &Source, epoch: &Epoch, mut mark: u64) -> Result<Option<(Position, u64)>> {
+        let inbox = source.inbox();
         loop {
-            let due = self.base.ledger.pulled_for(user, mark, MAX_ENTRIES).await?;
+            let (due, view) = match source {
+                Source::Timeline(user) => {
+                    (self.base.ledger.pulled_for(user, mark, MAX_ENTRIES).await?, ViewContext::Inbox)
+                }
+                Source::List(list) => {
+                    (self.base.ledger.pulled_for_list(list.id, mark, MAX_ENTRIES).await?, ViewContext::List)
+                }
+            };
             let ids: HashSet<PostId> = due.entries.iter().filter_map(Entry::post).collect();
+            let concerned: Vec<PostId> = ids.iter().copied().collect();
             let seen = match ids.is_empty() {
                 true => HashMap::new(),
-                false => self.base.visibility.visible_posts(Some(user), ViewContext::Inbox, ids).await?,
+                false => self.base.visibility.visible_posts(Some(source.reader()), view, ids).await?,
             };
             let entries = net_entries(&due.entries, |id| seen.contains_key(id));
             self.base.lineage.note_number(PULLED, due.mark).await?;
-            let appended = self.base.broker.catch_up_inbox(user, epoch, &entries, due.mark).await?;
+            let appended = self.base.broker.catch_up_inbox(&inbox, epoch, &entries, due.mark).await?;
             let Some((position, written)) = appended else { return Ok(None) };
             self.base.metrics.fanout.caught_up(written);
             let arrived = entries.iter().filter_map(|entry| match entry {
-                Entry::Post(id) => seen.get(id).map(|cached| (user.clone(), Arc::clone(cached))),
+                Entry::Post(id) => seen.get(id).map(|cached| (source.reader().clone(), Arc::clone(cached))),
                 _ => None,
             });
-            self.recheck(arrived.collect()).await?;
+            match source {
+                Source::Timeline(_) => self.recheck(arrived.collect()).await?,
+                // An edit may have removed the topic that the list has.
+                Source::List(list) => self.recheck_list(list, concerned).await?,
+            }
             mark = due.mark;
             if !due.more {
                 return Ok(Some((position, mark)));
             }
         }
+    }
+
+    /// Removes posts from the inbox of a list if its owner may no longer see them, or if they are no longer by a
+    /// member: their removal may have run before they were appended.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(crate) async fn recheck_list(&self, list: &OwnedList, mut posts: Vec<PostId>) -> Result<()> {
+        if posts.is_empty() {
+            return Ok(());
+        }
+        purge_hidden(&self.base, list, posts.clone()).await?;
+        let listed = self.base.ledger.listed_among(list.id, &posts).await?;
+        posts.retain(|id| !listed.contains(id));
+        self.base.broker.purge_inbox(&InboxId::List(list.id), &posts, GoneReason::Unlisted).await?;
+        Ok(())
     }
 
     /// Removes appended posts that their readers may no longer see: the purge after an unfollow, a mute or a block may
@@ -67,15 +98,16 @@ impl CatchUp {
         let pairs: Vec<_> =
             appended.iter().map(|(reader, cached)| (reader.clone(), cached.post.author.clone())).collect();
         let relations = self.base.ledger.relations(&pairs).await?;
+        let readers: Vec<&UserId> = appended.iter().map(|(reader, _)| reader).collect();
+        let topics = self.base.followed_topics.of_all(readers).await?;
         for ((reader, cached), relation) in appended.iter().zip(relations) {
             let Post { id, author, .. } = &cached.post;
-            if (AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline })
-                .can_see_post(&cached.post)
-            {
+            let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Timeline };
+            if access.can_see_in_timeline(&cached.post, topics.get(reader).map(|topics| &**topics)) {
                 continue;
             }
             let reason = if relation.follows { GoneReason::Hidden } else { GoneReason::Unfollowed };
-            self.base.broker.purge_inbox(reader, &[*id], reason).await?;
+            self.base.broker.purge_inbox(&InboxId::Timeline(reader.clone()), &[*id], reason).await?;
             // If the reader may see the post again, the merge of that change skipped it, because it was in the inbox.
             self.backfill.merge_author(reader, author).await?;
         }

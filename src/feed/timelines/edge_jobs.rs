@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backfill::Backfill;
+use super::list_backfill::sync_author;
+use super::topic_backfill::merge_topics;
 use crate::broker::Invalidation;
 use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
@@ -122,8 +124,15 @@ impl EdgeJobs {
             // merges it, and the owner of the partition runs an unfollow after it.
             self.base.invalidator.invalidate(&[Invalidation::Relation(reader.clone(), author.clone())]).await?;
         }
+        // Posts for friends depend on the follows of both users.
+        sync_author(&self.base, reader, author).await?;
+        sync_author(&self.base, author, reader).await?;
         let reason = match change {
             EdgeWork::Follow => {
+                // Before the job is removed: the end of a restriction may return posts of followed topics.
+                if let Some(topics) = self.base.followed_topics.of(reader).await? {
+                    merge_topics(&self.base, reader, &topics.names()).await?;
+                }
                 // If the author follows the reader, they are friends now: the author may see more posts of the reader.
                 let pairs = vec![(reader.clone(), author.clone()), (author.clone(), reader.clone())];
                 self.backfill.merge_authors(pairs, run.removes_job.then_some(job.id)).await?;

@@ -1,79 +1,38 @@
-//! Pages of a timeline, and its updates since a position.
+//! Pages of a timeline.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use serde_json::value::RawValue;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::inboxes::{Inboxes, fold};
 use super::read_marker::{ReadMarker, ReadMarkers};
-use crate::broker::{Slice, Span, inbox_channel};
+use super::source::Source;
+use super::updates::{PositionInput, UpdatesPage, UpdatesReader};
 use crate::feed::base::Base;
 use crate::feed::call::Caller;
 use crate::feed::content::CachedPost;
-use crate::feed::error::{FeedError, Result};
+use crate::feed::error::Result;
 use crate::feed::input::{PostFeed, PostPage};
 use crate::feed::paging::PostPageBuilder;
-use crate::feed::query_values::number;
-use crate::feed::rendering::{Audience, EventRenderer, Viewer};
-use crate::feed::visibility::TimelinePolicy;
+use crate::feed::visibility::{PostGathering, TimelinePolicy};
 use crate::ledger::TimelineRange;
-use crate::model::{Entry, Position, PostId, UserId};
+use crate::model::{FilterContext, Position, PostId, UserId};
 
-/// A position in the log of a timeline.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PositionInput {
-    /// The last offset seen.
-    #[serde(deserialize_with = "number")]
-    offset: u64,
-    /// The epoch of the log.
-    epoch: String,
-}
+/// The maximal number of reads for one page of a reader with filters: some 5,000 posts. After that the page is short,
+/// and its cursor continues.
+const MAX_FILTERED_READS: usize = 12;
 
-/// A page of a timeline.
+/// A page of a timeline or a list.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TimelinePage {
     #[serde(flatten)]
-    page: PostPage,
+    pub(crate) page: PostPage,
     /// The log position at which the page was read: everything after it is pushed.
-    position: Position,
-    /// The read marker; on the first page.
+    pub(crate) position: Position,
+    /// The read marker; on the first page of a timeline.
     #[serde(skip_serializing_if = "Option::is_none")]
-    read: Option<ReadMarker>,
-}
-
-/// The updates since a position.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TimelineUpdatesPage")]
-pub(crate) struct UpdatesPage {
-    /// `false`: the position is too old, or belongs to another epoch. Reload the timeline.
-    recovered: bool,
-    /// The updates with their offsets, oldest first, as a subscriber receives them.
-    items: Vec<Update>,
-    /// The position after the last update.
-    position: Position,
-}
-
-/// An update.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TimelineUpdate")]
-struct Update {
-    /// The offset of the update in the log.
-    offset: u64,
-    /// The `data` of the publication that a subscriber receives: a `post`, `edited`, `reposted` or `gone` event.
-    #[schemars(schema_with = "update_schema")]
-    data: Box<RawValue>,
-}
-
-/// The events of a timeline that have an offset. The contract defines their schemas.
-fn update_schema(_: &mut SchemaGenerator) -> Schema {
-    let events = ["PostCreatedEvent", "PostEditedEvent", "PostRepostedEvent", "PostGoneEvent", "AuthorGoneEvent"];
-    let schemas = events.map(|name| json!({ "$ref": format!("#/components/schemas/{name}") }));
-    json_schema!({ "oneOf": schemas })
+    pub(crate) read: Option<ReadMarker>,
 }
 
 /// A page of a timeline, before it is rendered.
@@ -88,19 +47,11 @@ struct Page {
     position: Position,
 }
 
-/// Updates since a position.
-enum Updates {
-    /// All updates: offsets and publication members, oldest first, and the position after the last one.
-    Recovered(Vec<(u64, Bytes)>, Position),
-    /// The position is too old, or belongs to another epoch. Contains the current position of the log.
-    TooFarBack(Position),
-}
-
 /// Reads timelines.
 pub(crate) struct TimelinePages {
     base: Arc<Base>,
     inboxes: Arc<Inboxes>,
-    events: Arc<EventRenderer>,
+    updates: Arc<UpdatesReader>,
     markers: Arc<ReadMarkers>,
 }
 
@@ -109,10 +60,10 @@ impl TimelinePages {
     pub(crate) fn new(
         base: Arc<Base>,
         inboxes: Arc<Inboxes>,
-        events: Arc<EventRenderer>,
+        updates: Arc<UpdatesReader>,
         markers: Arc<ReadMarkers>,
     ) -> Self {
-        Self { base, inboxes, events, markers }
+        Self { base, inboxes, updates, markers }
     }
 
     pub(crate) async fn read(&self, caller: Caller, list: PostFeed) -> Result<TimelinePage> {
@@ -121,21 +72,15 @@ impl TimelinePages {
         let is_first = cursor.is_none();
         let page = self.page(reader, cursor, limit).await?;
         let marker = async { if is_first { self.markers.get(reader, &page.held).await.map(Some) } else { Ok(None) } };
-        let items = self.base.post_renderer.render_timeline(reader, &page.items, page.next, &expand);
+        let items =
+            self.base.post_renderer.render_gathered(reader, PostGathering::Timeline, &page.items, page.next, &expand);
         let (items, marker) = tokio::try_join!(items, marker)?;
         Ok(TimelinePage { page: items, position: page.position, read: marker })
     }
 
     pub(crate) async fn updates(&self, caller: Caller, since: PositionInput) -> Result<UpdatesPage> {
         let since = Position { offset: since.offset, epoch: since.epoch.into() };
-        match self.updates_since(caller.user()?, &since).await? {
-            Updates::TooFarBack(position) => Ok(UpdatesPage { recovered: false, items: Vec::new(), position }),
-            Updates::Recovered(publications, position) => {
-                let update = |(offset, members): (u64, Bytes)| Ok(Update { offset, data: data_of(&members)? });
-                let items = publications.into_iter().map(update).collect::<Result<_>>()?;
-                Ok(UpdatesPage { recovered: true, items, position })
-            }
-        }
+        self.updates.since(&Source::Timeline(caller.user()?.clone()), since).await
     }
 
     /// A page of at most `limit` posts below `cursor` (of the newest, without one).
@@ -143,25 +88,31 @@ impl TimelinePages {
     /// # Errors
     /// If a store cannot be reached.
     async fn page(&self, user: &UserId, cursor: Option<PostId>, limit: usize) -> Result<Page> {
-        let inbox = self.inboxes.read(user).await?;
-        let mut page = PostPageBuilder::new(cursor, limit);
+        let inbox = self.inboxes.read(&Source::Timeline(user.clone())).await?;
+        // Who mutes nearly everything does not read all that the ledger has.
+        let max_reads = self.base.content_filter.of(Some(user)).await?.map_or(usize::MAX, |_| MAX_FILTERED_READS);
+        let mut page = PostPageBuilder::with_max_reads(cursor, limit, max_reads);
         let held = fold(&inbox);
         let mut stored = held.iter().copied().filter(|id| cursor.is_none_or(|cursor| *id < cursor));
+        let follows_topics = self.base.followed_topics.of(user).await?.is_some();
         let mut from_ledger = false;
         loop {
             while let Some((before, count)) = page.wants_posts() {
-                let ids: Vec<PostId> = if from_ledger {
+                let ids: Vec<PostId> = if from_ledger && follows_topics {
+                    self.base.ledger.timeline_posts_with_topics(user, before, count).await?
+                } else if from_ledger {
                     let likely = estimate_reach(&held, before, count);
                     self.base.ledger.timeline_posts(user, TimelineRange { before, limit: count, likely }).await?
                 } else {
                     stored.by_ref().take(count).collect()
                 };
-                let visible =
+                let mut visible =
                     TimelinePolicy::of(&self.base.visibility).timeline_posts(user, ids.iter().copied()).await?;
+                self.base.content_filter.remove_hidden(Some(user), FilterContext::Home, &mut visible).await?;
                 page.take_posts(&ids, &visible);
             }
             // The ledger continues below the floor of the inbox.
-            if page.is_full() || from_ledger || inbox.floor == PostId::ZERO {
+            if page.is_full() || page.is_stopped() || from_ledger || inbox.floor == PostId::ZERO {
                 break;
             }
             from_ledger = true;
@@ -170,52 +121,6 @@ impl TimelinePages {
         let (items, next) = page.finish();
         Ok(Page { items, next, held, position: inbox.top })
     }
-
-    /// The arrivals and removals in a user's timeline since a position, as in the recovery of a subscription.
-    ///
-    /// # Errors
-    /// If a store cannot be reached.
-    async fn updates_since(&self, user: &UserId, since: &Position) -> Result<Updates> {
-        let top = self.inboxes.open(user).await?;
-        if top.epoch != since.epoch || since.offset > top.offset {
-            return Ok(Updates::TooFarBack(top));
-        }
-        let most = self.base.options.recovery_limit;
-        let Some(slice) = self.base.broker.read(&inbox_channel(user), Span::After(since.offset, most)).await? else {
-            return Ok(Updates::TooFarBack(top));
-        };
-        match recovered(slice, since, most) {
-            Ok(slice) => {
-                let (offsets, entries): (Vec<u64>, Vec<Entry>) = slice.entries.into_iter().unzip();
-                let audience = Audience::Timeline(user.clone());
-                let publications = self.events.render(&audience, Viewer::Client(Some(user)), &entries).await?;
-                let updates =
-                    offsets.into_iter().zip(publications).filter_map(|(offset, members)| Some((offset, members?)));
-                Ok(Updates::Recovered(updates.collect(), slice.top))
-            }
-            Err(top) => Ok(Updates::TooFarBack(top)),
-        }
-    }
-}
-
-/// The `data` of a publication, from its members.
-fn data_of(members: &[u8]) -> Result<Box<RawValue>> {
-    #[derive(Deserialize)]
-    struct PublicationMembers {
-        data: Box<RawValue>,
-    }
-    let object = [b"{", members, b"}"].concat();
-    serde_json::from_slice::<PublicationMembers>(&object).map(|members| members.data).map_err(|_| FeedError::Internal)
-}
-
-/// Returns the slice read after a position if it contains all later entries; otherwise the current position of the log.
-fn recovered(slice: Slice, since: &Position, most: usize) -> std::result::Result<Slice, Position> {
-    let missed = slice.top.offset.saturating_sub(since.offset);
-    let complete = slice.top.epoch == since.epoch
-        && since.offset <= slice.top.offset
-        && missed <= most as u64
-        && slice.entries.len() as u64 == missed;
-    if complete { Ok(slice) } else { Err(slice.top) }
 }
 
 /// Estimates the id above which `count` posts below `before` are, from the density of the inbox. The distance is

@@ -6,13 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::inboxes::{Inboxes, fold};
+use super::source::Source;
 use crate::broker::inbox_channel;
 use crate::feed::base::Base;
 use crate::feed::call::Call;
 use crate::feed::error::Result;
 use crate::feed::pushes::clear_plan;
 use crate::feed::visibility::TimelinePolicy;
-use crate::model::{Entry, Event, Millis, PostId, UserId};
+use crate::model::{Entry, Event, FilterContext, Millis, PostId, UserId};
 
 /// The maximal number of unread posts that are counted: the visibility of each is checked.
 const MAX_UNREAD: usize = 100;
@@ -50,7 +51,7 @@ impl ReadMarkers {
 
     pub(crate) async fn mark(&self, call: Call, upto: MarkReadUpTo) -> Result<ReadMarker> {
         let user = call.caller.user()?;
-        let held = fold(&self.inboxes.read(user).await?);
+        let held = fold(&self.inboxes.read(&Source::Timeline(user.clone())).await?);
         let asked = known(upto.id, held.first().copied(), self.base.ids.time());
         // Other devices of the user get a silent message about what was read.
         let clear = self.base.options.pushes.plan.map(|_| clear_plan(&call.credential));
@@ -75,7 +76,8 @@ impl ReadMarkers {
         let newer = &held[..held.partition_point(|id| *id > marker)];
         let mut unread = 0;
         for some in newer.chunks(MAX_UNREAD) {
-            let seen = TimelinePolicy::of(&self.base.visibility).timeline_posts(user, some.iter().copied()).await?;
+            let mut seen = TimelinePolicy::of(&self.base.visibility).timeline_posts(user, some.iter().copied()).await?;
+            self.base.content_filter.remove_hidden(Some(user), FilterContext::Home, &mut seen).await?;
             unread += seen.values().filter(|cached| cached.post.author != *user).count();
             if unread >= MAX_UNREAD {
                 break;

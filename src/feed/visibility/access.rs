@@ -1,5 +1,6 @@
 //! The visibility rules, by relation, visibility and context.
 
+use super::followed_topics::TopicSet;
 use crate::model::{Post, Relation, Standing, UserId, Visibility};
 
 /// The context in which content is shown.
@@ -12,14 +13,17 @@ pub(crate) enum ViewContext {
     /// Offered to all readers: topics, the public posts of all users, suggestions, search. Mutes apply, and limited
     /// authors are in none of it.
     Discovery,
-    /// The reader's timeline: mutes apply, and only posts of followees and of the reader are in it.
+    /// A list of the reader: mutes apply, and limited authors are in none of it.
+    List,
+    /// The reader's timeline: mutes apply, and it has posts of followees, of the reader, and by topics that the reader
+    /// follows.
     Timeline,
     /// The same for what an inbox stores. Standings do not apply: a standing may end, and is checked at each delivery.
     Inbox,
 }
 
 impl ViewContext {
-    /// Whether only posts of followees and of the reader are shown.
+    /// Whether only what the reader follows is shown, and the reader's own.
     pub(crate) fn is_timeline(self) -> bool {
         matches!(self, Self::Timeline | Self::Inbox)
     }
@@ -28,7 +32,7 @@ impl ViewContext {
     fn withholds(self, standing: Standing, follows: bool) -> bool {
         match (standing, self) {
             (Standing::Active, _) | (Standing::Suspended | Standing::Limited, Self::Inbox) => false,
-            (Standing::Suspended, _) | (Standing::Limited, Self::Discovery) => true,
+            (Standing::Suspended, _) | (Standing::Limited, Self::Discovery | Self::List) => true,
             (Standing::Limited, Self::Unrequested) => !follows,
             (Standing::Limited, Self::Direct | Self::Timeline) => false,
         }
@@ -55,11 +59,26 @@ impl AccessContext<'_> {
         self.reader == Some(author) || !(self.relation.is_barred() || muted || withheld)
     }
 
-    /// Whether the reader may see a post by the rules of its author, and in a timeline by the choice of the reader to
-    /// see no reposts of that author. Does not check a reposted post.
+    /// Whether the reader may see a post by the rules of its author, and in a timeline and lists by the choice of the
+    /// reader to see no reposts of that author. Does not check a reposted post.
     pub(crate) fn can_see_post(self, post: &Post) -> bool {
-        let is_unwanted = post.repost.is_some() && self.relation.reposts_off && self.view.is_timeline();
+        let is_gathered = self.view.is_timeline() || self.view == ViewContext::List;
+        let is_unwanted = post.repost.is_some() && self.relation.reposts_off && is_gathered;
         !is_unwanted && self.can_see(&post.author, &post.visibility)
+    }
+
+    /// As [`can_see_post`](Self::can_see_post). A timeline also has posts of followed topics: `topics`.
+    pub(crate) fn can_see_in_timeline(self, post: &Post, topics: Option<&TopicSet>) -> bool {
+        self.can_see_post(post) || self.followed_topic(post, topics).is_some()
+    }
+
+    /// The followed topic for which a timeline has a post; `None`: it has the post for no topic. Followed topics omit
+    /// posts of locked accounts, of authors whose standing is not active, and of users in an exclusive list.
+    pub(crate) fn followed_topic<'p>(self, post: &'p Post, topics: Option<&TopicSet>) -> Option<&'p str> {
+        let Relation { listed, locked, standing, .. } = self.relation;
+        let has_standing = standing == Standing::Active || self.view == ViewContext::Inbox;
+        let is_offered = self.view.is_timeline() && has_standing && !listed && !locked;
+        topics?.matching(post).filter(|_| is_offered && self.can_see_user(&post.author))
     }
 
     /// Whether the reader may see a post of the author with this visibility.
@@ -67,8 +86,8 @@ impl AccessContext<'_> {
         if self.reader == Some(author) {
             return true;
         }
-        let Relation { follows, followed, locked, .. } = self.relation;
-        if !self.can_see_user(author) || (self.view.is_timeline() && !follows) {
+        let Relation { follows, followed, locked, listed, .. } = self.relation;
+        if !self.can_see_user(author) || (self.view.is_timeline() && (!follows || listed)) {
             return false;
         }
         let named = |names: &[UserId]| self.reader.is_some_and(|reader| names.contains(reader));
@@ -100,6 +119,7 @@ mod tests {
         blocks: false,
         blocked: false,
         reposts_off: false,
+        listed: false,
         locked: false,
         standing: Standing::Active,
     };
@@ -212,6 +232,26 @@ mod tests {
         let bo = id("bo");
         let access = AccessContext { reader: Some(&ann), relation: locked(NOTHING), view: ViewContext::Unrequested };
         assert!(access.can_see_user(&bo));
+    }
+
+    #[test]
+    fn exclusive_lists_take_posts_out_of_the_timeline_alone() {
+        let listed = Relation { listed: true, ..FRIEND };
+        for (view, expected) in [
+            (ViewContext::Direct, "++++--+"),
+            (ViewContext::Unrequested, "++++--+"),
+            (ViewContext::List, "++++--+"),
+            (ViewContext::Timeline, "-------"),
+            (ViewContext::Inbox, "-------"),
+        ] {
+            assert_eq!(seen(Some("ann"), listed, view), expected, "{view:?}");
+        }
+        assert_eq!(seen(Some("bo"), Relation { listed: true, ..NOTHING }, ViewContext::Timeline), "+++++++");
+        // A list is no discovery of strangers, and limited authors are in none.
+        assert_eq!(seen(Some("ann"), NOTHING, ViewContext::List), "+-----+");
+        let limited = Relation { standing: Standing::Limited, ..FRIEND };
+        assert_eq!(seen(Some("ann"), limited, ViewContext::List), "-------");
+        assert_eq!(seen(Some("ann"), Relation { muted: true, ..FRIEND }, ViewContext::List), "-------");
     }
 
     #[test]

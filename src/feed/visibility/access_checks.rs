@@ -52,6 +52,8 @@ impl Invalidated for AccessChecks {
         let mut pending = self.pending.lock();
         match change {
             Invalidation::Relation(one, other) => pending.users.extend([one.clone(), other.clone()]),
+            // A list of the user may be deleted.
+            Invalidation::Lists(user) => pending.users.extend([user.clone()]),
             Invalidation::Standing(author) | Invalidation::Locked(author) => pending.authors.extend([author.clone()]),
             _ => return,
         }

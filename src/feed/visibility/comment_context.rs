@@ -123,7 +123,10 @@ impl Invalidated for CommentContexts {
             | Invalidation::Relation(..)
             | Invalidation::Erased(_)
             | Invalidation::Standing(_)
-            | Invalidation::Locked(_) => {}
+            | Invalidation::Locked(_)
+            | Invalidation::Filters(_)
+            | Invalidation::Topics(_)
+            | Invalidation::Lists(_) => {}
         }
     }
 

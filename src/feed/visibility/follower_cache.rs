@@ -100,7 +100,10 @@ impl Invalidated for FollowerCache {
             | Invalidation::Reposts(_)
             | Invalidation::Comment(_)
             | Invalidation::Standing(_)
-            | Invalidation::Locked(_) => {}
+            | Invalidation::Locked(_)
+            | Invalidation::Filters(_)
+            | Invalidation::Topics(_)
+            | Invalidation::Lists(_) => {}
         }
     }
 

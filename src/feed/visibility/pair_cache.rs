@@ -196,6 +196,7 @@ mod tests {
         blocks: false,
         blocked: false,
         reposts_off: false,
+        listed: false,
         locked: false,
         standing: crate::model::Standing::Active,
     };

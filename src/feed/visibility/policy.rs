@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::access::{AccessContext, ViewContext};
+use super::followed_topics::FollowedTopics;
 use super::relations::{RelationCache, RelationMap};
 use crate::feed::content::{CachedPost, NewestReposts, PostCache};
 use crate::feed::error::{NO_POST, Result};
@@ -13,10 +14,11 @@ use crate::model::{Post, PostId, Relation, Standing, User, UserId, Visibility};
 
 /// Decides which posts and users a reader may see.
 pub(crate) struct VisibilityPolicy {
-    ledger: Arc<dyn Ledger>,
+    pub(super) ledger: Arc<dyn Ledger>,
     pub(super) posts: Arc<PostCache>,
     pub(super) newest_reposts: Arc<NewestReposts>,
     pub(super) relations: Arc<RelationCache>,
+    pub(super) topics: Arc<FollowedTopics>,
     erased: Arc<ErasedUsers>,
 }
 
@@ -27,9 +29,10 @@ impl VisibilityPolicy {
         posts: Arc<PostCache>,
         newest_reposts: Arc<NewestReposts>,
         relations: Arc<RelationCache>,
+        topics: Arc<FollowedTopics>,
         erased: Arc<ErasedUsers>,
     ) -> Self {
-        Self { ledger, posts, newest_reposts, relations, erased }
+        Self { ledger, posts, newest_reposts, relations, topics, erased }
     }
 
     /// The existing posts among `ids` that `reader` (`None`: an anonymous client) may see in this context. A reader may
@@ -50,9 +53,11 @@ impl VisibilityPolicy {
             ViewContext::Discovery => posts.retain(|_, cached| cached.post.repost.is_none()),
             // A standing of the author may end: the inbox keeps the repost, and each delivery decides.
             ViewContext::Inbox => {}
-            ViewContext::Direct | ViewContext::Unrequested | ViewContext::Timeline => {
+            ViewContext::Direct | ViewContext::Unrequested | ViewContext::List | ViewContext::Timeline => {
                 let seen = self.visible_by_author(reader, ViewContext::Unrequested, reposted).await?;
                 posts.retain(|_, cached| cached.post.repost.is_none_or(|post| seen.contains_key(&post)));
+                let blocked = self.blocked_reposts(posts.values(), &seen).await?;
+                posts.retain(|id, _| !blocked.contains(id));
             }
         }
         Ok(posts)
@@ -80,12 +85,16 @@ impl VisibilityPolicy {
         let strangers =
             if reader.is_none() { self.relations.of_strangers(authors.clone()).await? } else { HashMap::new() };
         let mut relations = self.relations_to(reader, authors).await?;
+        let topics = match reader.filter(|_| view.is_timeline()) {
+            Some(reader) => self.topics.of(reader).await?,
+            None => None,
+        };
         let sees = |relations: &RelationMap, cached: &CachedPost| {
             let author = &cached.post.author;
             let stranger = strangers.get(author).copied();
             let relation = stranger.unwrap_or_else(|| self.relation(relations, reader, author));
             let access = AccessContext { reader, relation, view };
-            !closed.contains(&cached.post.id) || access.can_see_post(&cached.post)
+            !closed.contains(&cached.post.id) || access.can_see_in_timeline(&cached.post, topics.as_deref())
         };
         if let Some(reader) = reader {
             let hidden = posts.values().filter(|cached| !sees(&relations, cached));
@@ -96,6 +105,32 @@ impl VisibilityPolicy {
         }
         posts.retain(|_, cached| sees(&relations, cached));
         Ok(posts)
+    }
+
+    /// The reposts among these posts between whose author and the author of the reposted post there is a block, in
+    /// either direction. Nobody sees them. `reposted`: posts by id.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read.
+    pub(super) async fn blocked_reposts<'a>(
+        &self,
+        posts: impl Iterator<Item = &'a Arc<CachedPost>> + Send,
+        reposted: &HashMap<PostId, Arc<CachedPost>>,
+    ) -> Result<HashSet<PostId>> {
+        let authors = |cached: &'a Arc<CachedPost>| {
+            let reposted = reposted.get(&cached.post.repost?)?;
+            Some((cached.post.id, (cached.post.author.clone(), reposted.post.author.clone())))
+        };
+        let mut pairs: HashMap<PostId, (UserId, UserId)> = posts.filter_map(authors).collect();
+        if pairs.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let restricted =
+            self.relations.users_with_restrictions(pairs.values().map(|(_, author)| author.clone())).await?;
+        pairs.retain(|_, (by, author)| by != author && restricted.contains(author));
+        let relations = self.relations.get(pairs.values().cloned()).await?;
+        pairs.retain(|_, (by, author)| relations.get(by, author).is_some_and(Relation::has_block));
+        Ok(pairs.into_keys().collect())
     }
 
     /// The existing posts among `ids` that are offered to all readers and that `reader` may see.
@@ -234,7 +269,11 @@ impl VisibilityPolicy {
         let (places, reposted): (Vec<usize>, Vec<(UserId, PostId)>) = reposts.unzip();
         if !places.is_empty() {
             let also = self.seen_by_author(&reposted, ViewContext::Unrequested).await?;
-            places.into_iter().zip(also).for_each(|(place, sees)| seen[place] = sees);
+            let named = self.posts.get(reposted.iter().map(|(_, post)| *post)).await?;
+            let blocked = self.blocked_reposts(posts.values(), &named).await?;
+            for (place, sees) in places.into_iter().zip(also) {
+                seen[place] = sees && !blocked.contains(&pairs[place].1);
+            }
         }
         Ok(seen)
     }
@@ -374,7 +413,7 @@ impl VisibilityPolicy {
         let relations = self.relations.get(people.iter().map(|user| (reader.clone(), user.id.clone()))).await?;
         people.retain(|user| {
             let relation = relations.get(reader, &user.id).unwrap_or_default();
-            !(relation.blocks || relation.blocked)
+            !relation.has_block()
         });
         Ok(people)
     }

@@ -112,6 +112,54 @@ impl Recipients<'_> {
     }
 }
 
+/// Selects the recipients of an entry of the pull log among followers of its topics. Omits followers of the author who
+/// get the entry by the author's fan-out.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub(crate) async fn recipients_by_topic(
+    policy: &VisibilityPolicy,
+    entry: &Entry,
+    author: &UserId,
+    mut users: Vec<UserId>,
+) -> Result<Vec<UserId>> {
+    users.retain(|user| user != author);
+    let post = match entry {
+        // All of them may hold it.
+        Entry::Gone(_, GoneReason::Deleted) => return Ok(users),
+        _ => entry.post().unwrap_or(PostId::ZERO),
+    };
+    let Some(cached) = policy.posts.get([post]).await?.remove(&post) else { return Ok(Vec::new()) };
+    let relations = policy.relations.load_uncached(&users, author).await?;
+    let topics = policy.topics.of_all(&users).await?;
+    let mut relations = relations.into_iter();
+    users.retain(|reader| {
+        let relation = relations.next().unwrap_or_default();
+        let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Inbox };
+        let topics = topics.get(reader).map(|topics| &**topics);
+        match entry {
+            Entry::Gone(..) => !access.can_see_in_timeline(&cached.post, topics),
+            Entry::AuthorGone(_) => !relation.follows,
+            _ => !access.can_see_post(&cached.post) && access.followed_topic(&cached.post, topics).is_some(),
+        }
+    });
+    Ok(users)
+}
+
+/// Whether the list of an owner receives an entry of the pull log about a post of a member, or with a topic of the
+/// list.
+///
+/// # Errors
+/// If the ledger cannot be read.
+pub(crate) async fn list_receives(policy: &VisibilityPolicy, entry: &Entry, owner: &UserId) -> Result<bool> {
+    let Some(post) = entry.post() else { return Ok(false) };
+    if matches!(entry, Entry::Gone(_, GoneReason::Deleted)) {
+        return Ok(true);
+    }
+    let is_seen = !policy.visible_posts(Some(owner), ViewContext::List, [post]).await?.is_empty();
+    Ok(is_seen == matches!(entry, Entry::Post(_) | Entry::Edited(_)))
+}
+
 /// See [`Recipients::LosersOfRepost`].
 async fn losers_of_repost(policy: &VisibilityPolicy, repost: PostId, mut users: Vec<UserId>) -> Result<Vec<UserId>> {
     let Some(cached) = policy.posts.get([repost]).await?.remove(&repost) else { return Ok(Vec::new()) };

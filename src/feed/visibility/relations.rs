@@ -162,7 +162,7 @@ impl RelationCache {
             AccessContext { reader: None, relation, view: ViewContext::Timeline }.can_see(author, &Visibility::Public)
         };
         let standing = if self.standings.is_current() { self.standings.of(author) } else { Standing::Suspended };
-        standing != Standing::Suspended && self.pairs.all(author, readers.iter().copied(), sees)
+        standing == Standing::Active && self.pairs.all(author, readers.iter().copied(), sees)
     }
 
     /// The current relations of pairs in the ledger. Cached denials are re-verified before use: an entry is rendered
@@ -334,7 +334,10 @@ impl Invalidated for RelationCache {
             | Invalidation::Reposts(_)
             | Invalidation::Comment(_)
             | Invalidation::Erased(_)
-            | Invalidation::Standing(_) => {}
+            | Invalidation::Standing(_)
+            | Invalidation::Filters(_)
+            | Invalidation::Topics(_)
+            | Invalidation::Lists(_) => {}
         }
     }
 

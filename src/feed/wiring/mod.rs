@@ -18,6 +18,7 @@ use super::event_queue::EventQueue;
 use super::export::Exports;
 use super::fanout::FanoutWorkers;
 use super::favourites::FavouriteService;
+use super::filters::{ContentFilter, FilterCache, Filters};
 use super::identity::{
     AccountService, AuthorizationChecks, ErasedUsers, ErasureLog, ErasureRecords, IdentityService, LogProgress,
     RevocationService, Standings, UserOrigins,
@@ -25,6 +26,7 @@ use super::identity::{
 use super::invalidation::Invalidator;
 use super::likes::LikeMemory;
 use super::lineage::LineageTracker;
+use super::lists::Lists;
 use super::moderation::{Removals, Reports, Suspensions};
 use super::node_ids::NodeIds;
 use super::nodes::NodeRegistry;
@@ -40,8 +42,11 @@ use super::rendering::{EventRenderer, NotificationRenderer, PostRenderer};
 use super::reposts::{QuoteService, RepostService};
 use super::runtime::Runtime;
 use super::services::Feed;
+use super::topic_follows::TopicFollows;
 use super::topics::TopicService;
-use super::visibility::{AccessChecks, CommentContexts, FollowerCache, RelationCache, VisibilityPolicy};
+use super::visibility::{
+    AccessChecks, CommentContexts, FollowedTopics, FollowerCache, ListUsage, RelationCache, VisibilityPolicy,
+};
 use super::web_push_key::WebPushPublicKey;
 use super::work::{JobQueue, Owner, QuarantinePolicy};
 use crate::auth::{Passwords, RevocationList, SessionIssuer, SignInGuard};
@@ -107,6 +112,9 @@ impl Feed {
         let relations = Arc::new(RelationCache::new(ledger.clone(), &lease, standings.clone()));
         let followers = Arc::new(FollowerCache::new(ledger.clone(), lease.clone(), options.fanout.page));
         let contexts = Arc::new(CommentContexts::new(ledger.clone(), lease.clone()));
+        let filters = Arc::new(FilterCache::new(ledger.clone(), &lease));
+        let followed_topics = Arc::new(FollowedTopics::new(ledger.clone(), &lease));
+        let list_usage = Arc::new(ListUsage::new(ledger.clone(), &lease, followed_topics.clone()));
         let invalidator = Arc::new(Invalidator::new(
             broker.clone(),
             lease.clone(),
@@ -119,6 +127,9 @@ impl Feed {
                 origins.clone(),
                 erased.clone(),
                 standings.clone(),
+                filters.clone(),
+                followed_topics.clone(),
+                list_usage.clone(),
                 // The last: a check reads the caches above.
                 access_checks.clone(),
             ],
@@ -159,8 +170,10 @@ impl Feed {
             posts.clone(),
             newest_reposts,
             relations.clone(),
+            followed_topics.clone(),
             erased.clone(),
         ));
+        let content_filter = Arc::new(ContentFilter::new(filters, visibility.clone()));
         let base = Arc::new(Base {
             jobs: Arc::new(JobQueue::new(broker.clone(), runtime.clone(), &owner)),
             events: Arc::new(EventQueue::new(
@@ -171,8 +184,13 @@ impl Feed {
                 metrics.clone(),
                 options.outlet.is_enabled(),
             )),
-            post_renderer: PostRenderer::new(ledger.clone(), visibility.clone()),
-            notification_renderer: NotificationRenderer::new(ledger.clone(), visibility.clone(), contexts.clone()),
+            post_renderer: PostRenderer::new(ledger.clone(), visibility.clone(), content_filter.clone()),
+            notification_renderer: NotificationRenderer {
+                ledger: ledger.clone(),
+                visibility: visibility.clone(),
+                comments: contexts.clone(),
+                filter: content_filter.clone(),
+            },
             options,
             owner,
             ledger,
@@ -188,7 +206,10 @@ impl Feed {
             contexts,
             relations,
             followers,
+            followed_topics,
+            list_usage,
             visibility,
+            content_filter,
             invalidator,
             waiting_counts: WaitingCounts::default(),
         });
@@ -215,6 +236,7 @@ impl Feed {
             erasure_policy,
         ] = policies.each_ref().map(|(_, policy)| policy.clone());
         let timelines = TimelineServices::new(&base, pull_policy);
+        let updates = timelines.updates(&base, event_renderer.clone());
         let comment_reader = Arc::new(CommentReader::new(base.clone()));
         let comments = Arc::new(CommentService::new(base.clone(), comment_reader.clone()));
         let favourites = Arc::new(FavouriteService::new(base.clone()));
@@ -253,12 +275,15 @@ impl Feed {
             follows: Follows::new(base.clone(), timelines.edges.clone()),
             requests: FollowRequests::new(base.clone(), timelines.edges.clone()),
             restrictions: Arc::new(Restrictions::new(base.clone(), timelines.edges.clone())),
+            filters: Filters::new(base.clone()),
+            lists: Lists::new(base.clone(), timelines.edges.clone(), timelines.inboxes.clone(), updates.clone()),
             suspensions: Suspensions::new(base.clone()),
             removals: Removals::new(base.clone(), comments.clone()),
             reports: Reports::new(base.clone(), comment_reader.clone()),
             standings,
-            timelines: timelines.pages(&base, event_renderer.clone()),
+            timelines: timelines.pages(&base, updates),
             topics: TopicService::new(base.clone()),
+            topic_follows: TopicFollows::new(base.clone()),
             exports: Exports::new(base.clone()),
             erasures: ErasureService::new(base.clone(), records),
             outlet,

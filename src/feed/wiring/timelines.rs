@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::feed::base::Base;
 use crate::feed::fanout::PullLog;
 use crate::feed::rendering::EventRenderer;
-use crate::feed::timelines::{Backfill, CatchUp, EdgeJobs, Inboxes, PullCursor, ReadMarkers, TimelinePages};
+use crate::feed::timelines::{
+    Backfill, CatchUp, EdgeJobs, Inboxes, PullCursor, ReadMarkers, TimelinePages, UpdatesReader,
+};
 use crate::feed::work::QuarantinePolicy;
 
 /// The services of timelines.
@@ -28,8 +30,13 @@ impl TimelineServices {
         Self { edges, inboxes, markers, pull_log }
     }
 
+    /// Builds the reader of updates.
+    pub(super) fn updates(&self, base: &Arc<Base>, events: Arc<EventRenderer>) -> Arc<UpdatesReader> {
+        Arc::new(UpdatesReader::new(base.clone(), self.inboxes.clone(), events))
+    }
+
     /// Builds the reader of timeline pages.
-    pub(super) fn pages(&self, base: &Arc<Base>, events: Arc<EventRenderer>) -> TimelinePages {
-        TimelinePages::new(base.clone(), self.inboxes.clone(), events, self.markers.clone())
+    pub(super) fn pages(&self, base: &Arc<Base>, updates: Arc<UpdatesReader>) -> TimelinePages {
+        TimelinePages::new(base.clone(), self.inboxes.clone(), updates, self.markers.clone())
     }
 }

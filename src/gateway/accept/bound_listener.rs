@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use crate::net::ListenAddress;
 
 /// Connections that wait to be accepted: a whole town may come back at once after a restart.
-const BACKLOG: u32 = 16_384;
+pub(super) const BACKLOG: u32 = 16_384;
 
 /// The address of clients of a socket: of this machine.
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -82,6 +82,27 @@ impl BoundListener {
             Self::Port(listener) => listener.local_addr().map(ListenAddress::from),
             Self::Socket { path, .. } => Ok(ListenAddress::Socket(path.clone())),
         }
+    }
+
+    /// Accepts a connection that waits already; `None` if none does.
+    pub(super) fn accept_waiting(&self) -> io::Result<Option<(AcceptedSocket, SocketAddr)>> {
+        let accepted = match self {
+            Self::Port(listener) => SockRef::from(listener).accept(),
+            Self::Socket { listener, .. } => SockRef::from(listener).accept(),
+        };
+        let (socket, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        socket.set_nonblocking(true)?;
+        Ok(Some(match (self, peer.as_socket()) {
+            (Self::Port(_), Some(peer)) => {
+                let stream = TcpStream::from_std(socket.into())?;
+                (AcceptedSocket::Tcp(stream), SocketAddr::new(peer.ip().to_canonical(), peer.port()))
+            }
+            _ => (AcceptedSocket::Unix(UnixStream::from_std(socket.into())?), LOCAL),
+        }))
     }
 
     pub(super) async fn accept(&self) -> io::Result<(AcceptedSocket, SocketAddr)> {

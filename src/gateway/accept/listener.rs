@@ -25,13 +25,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
-use super::bound_listener::{AcceptedSocket, BoundListener};
+use super::bound_listener::{AcceptedSocket, BACKLOG, BoundListener};
 use super::connection_counts::{CapReached, ConnectionCounts, ConnectionSlot};
 use super::listener_routes::ListenerRoutes;
 use super::stream_opener::StreamStart;
@@ -63,6 +63,9 @@ pub struct ListenerOptions {
 
 /// Refused connections that are answered at once; more are closed without an answer.
 const REFUSALS: usize = 64;
+
+/// How long a connection stays open at a shutdown if the head of a request is expected on it.
+const FIRST_HEAD: Duration = Duration::from_secs(1);
 
 /// What an HTTP connection runs on; an upgrade takes the TCP stream out of it.
 pub(crate) type HttpStream = TokioIo<ProgressStream<ClientStream>>;
@@ -119,25 +122,21 @@ impl AcceptLoop {
     async fn run(&self) {
         let Self { listener, shared, tasks } = self;
         while let Some(accepted) = shared.shutdown.stopping.run_until_cancelled(listener.accept()).await {
-            let (stream, peer) = match accepted {
-                Ok(accepted) => accepted,
+            match accepted {
+                Ok((stream, peer)) => shared.admit(stream, peer, tasks),
                 Err(error) => {
                     // Out of files, most likely: some will close.
                     tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
+                    sleep(Duration::from_millis(50)).await;
                 }
-            };
-            let is_proxy = shared.options.trusted_proxies.contains(peer.ip());
-            let admitted = shared.counts.open().and_then(|slot| {
-                // Of a proxied connection the client is known later.
-                if is_proxy { Ok(slot) } else { slot.assign(peer.ip()).map(|()| slot) }
-            });
-            match admitted {
-                Ok(slot) => {
-                    tasks.spawn(Arc::clone(shared).serve(stream, peer, is_proxy, slot));
-                }
-                Err(reason) => shared.refuse(stream, peer.ip(), reason, tasks),
+            }
+        }
+        // Closing the listener would reset the connections that the kernel has accepted already.
+        for _ in 0..BACKLOG {
+            match listener.accept_waiting() {
+                Ok(Some((stream, peer))) => shared.admit(stream, peer, tasks),
+                Ok(None) => break,
+                Err(error) => tracing::debug!(%error, "a connection could not be accepted"),
             }
         }
     }
@@ -153,6 +152,21 @@ struct Peer {
 }
 
 impl HttpListener {
+    /// Serves an accepted connection in a task, or refuses it.
+    fn admit(self: &Arc<Self>, stream: AcceptedSocket, peer: SocketAddr, tasks: &TaskTracker) {
+        let is_proxy = self.options.trusted_proxies.contains(peer.ip());
+        let admitted = self.counts.open().and_then(|slot| {
+            // Of a proxied connection the client is known later.
+            if is_proxy { Ok(slot) } else { slot.assign(peer.ip()).map(|()| slot) }
+        });
+        match admitted {
+            Ok(slot) => {
+                tasks.spawn(Arc::clone(self).serve(stream, peer, is_proxy, slot));
+            }
+            Err(reason) => self.refuse(stream, peer.ip(), reason, tasks),
+        }
+    }
+
     /// Closes a connection, and says why if there is time for it.
     fn refuse(&self, stream: AcceptedSocket, client: IpAddr, CapReached(reason): CapReached, tasks: &TaskTracker) {
         self.metrics.refused(reason);
@@ -218,15 +232,23 @@ impl HttpListener {
 
     async fn handshake(&self, tls: &TlsAcceptor, stream: TcpStream) -> io::Result<ClientStream> {
         let accepting = timeout(self.options.header_timeout, tls.accept(stream));
-        // A silent client does not delay a shutdown.
-        let accepted = self.shutdown.stopping.run_until_cancelled(accepting).await;
+        let accepted = self.shortly_after_stopping(accepting).await;
         Ok(ClientStream::from(accepted.ok_or(io::ErrorKind::ConnectionAborted)???))
+    }
+
+    /// Awaits the beginning of a connection. A silent client does not delay a shutdown for longer than the others.
+    async fn shortly_after_stopping<T>(&self, beginning: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            begun = beginning => Some(begun),
+            () = async { self.shutdown.stopping.cancelled().await; sleep(FIRST_HEAD).await } => None,
+        }
     }
 
     /// The client's address out of a PROXY header.
     async fn proxied_client(&self, stream: &mut ClientStream) -> io::Result<Option<IpAddr>> {
         let reading = timeout(self.options.header_timeout, proxy_protocol::read(stream));
-        let read = self.shutdown.stopping.run_until_cancelled(reading).await;
+        let read = self.shortly_after_stopping(reading).await;
         read.ok_or(io::ErrorKind::ConnectionAborted)??
     }
 
@@ -260,7 +282,14 @@ impl HttpListener {
             .with_upgrades();
         let mut connection = pin!(connection);
         let mut is_stopping = false;
-        let mut stopping = pin!(self.shutdown.stopping.cancelled());
+        let mut stopping = pin!(async {
+            self.shutdown.stopping.cancelled().await;
+            // A proxy sends a request at once on the connection that it has just opened, and repeats no POST whose
+            // connection closes. The answer closes the connection: `leaving` comes before `stopping`.
+            if heads.head_expected() {
+                sleep(FIRST_HEAD).await;
+            }
+        });
         let mut expired = pin!(heads.expired());
         loop {
             tokio::select! {
@@ -329,4 +358,69 @@ async fn answer_refused(mut stream: ClientStream) {
         stream.shutdown().await
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::routing::get;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::gateway::accept::connection_counts::ConnectionLimits;
+    use crate::net::ListenAddress;
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+
+    /// Serves a listener that is to stop already.
+    async fn serve_while_stopping(listener: BoundListener) {
+        let limit = Duration::from_secs(5);
+        let trusted = Arc::new(TrustedProxies::default());
+        let options = ListenerOptions {
+            header_timeout: limit,
+            keep_alive: limit,
+            stall_timeout: limit,
+            trusted_proxies: Arc::clone(&trusted),
+            proxy_protocol: false,
+            tls: None,
+            hsts: None,
+        };
+        let counts = ConnectionCounts::new(ConnectionLimits { connections: None, per_address: None }, trusted);
+        let routes = ListenerRoutes::new(Router::new().route("/", get(|| async { "here" })));
+        let shutdown = Shutdown::default();
+        shutdown.leaving.cancel();
+        shutdown.stopping.cancel();
+        serve(listener, routes, options, counts, Arc::new(Metrics::new()), shutdown).await;
+    }
+
+    async fn answered(mut stream: impl tokio::io::AsyncRead + Unpin) {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer, and the end");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer:?}");
+    }
+
+    #[tokio::test]
+    async fn connections_that_wait_at_a_shutdown_are_answered() {
+        let address = ListenAddress::parse("127.0.0.1:0").expect("an address");
+        let listener = BoundListener::bind(&address).await.expect("a port").remove(0);
+        let Ok(ListenAddress::Port { port, .. }) = listener.address() else { panic!("a port") };
+        let mut waiting = Vec::new();
+        for _ in 0..3 {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("a connection");
+            stream.write_all(REQUEST).await.expect("to write");
+            waiting.push(stream);
+        }
+        serve_while_stopping(listener).await;
+        for stream in waiting {
+            answered(stream).await;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let listener = BoundListener::bind(&ListenAddress::Socket(path.clone())).await.expect("a socket").remove(0);
+        let mut stream = UnixStream::connect(&path).await.expect("a connection");
+        stream.write_all(REQUEST).await.expect("to write");
+        serve_while_stopping(listener).await;
+        answered(stream).await;
+    }
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::feed::Audience;
-use crate::model::{Channel, Retention, UserId};
+use crate::model::{Channel, OwnedList, Retention, UserId};
 use crate::protocol::ErrorCode;
 
 /// A channel of the feed or of a configured namespace, with the rules that apply to it.
@@ -134,16 +134,18 @@ impl ResolvedChannel {
         self.namespace.as_ref().is_none_or(|namespace| namespace.history_size > 0)
     }
 
-    /// The audience of its entries: it decides who may receive which entry.
-    pub fn audience(&self) -> Audience {
-        match &self.channel {
+    /// The audience of its entries: it decides who may receive which entry. `user`: who subscribes to it or reads it.
+    /// `None` for the list of no user: lists are for their owners alone.
+    pub fn audience(&self, user: Option<&UserId>) -> Option<Audience> {
+        Some(match &self.channel {
             Channel::Timeline(user) => Audience::Timeline(user.clone()),
+            Channel::List(list) => Audience::List(Arc::new(OwnedList { owner: user?.clone(), id: *list })),
             Channel::User(_) => Audience::Profile,
             Channel::Topic(name) => Audience::Topic(Arc::clone(name)),
             Channel::Post(id) => Audience::Post(*id),
             Channel::Notifications(user) => Audience::Notifications(user.clone()),
             Channel::App(_) => Audience::Plain,
-        }
+        })
     }
 
     /// Whether clients may receive its publications as patches.

@@ -88,7 +88,8 @@ impl ChannelCommands {
         let units = u32::try_from(1 + limit / ENTRIES_PER_UNIT).unwrap_or(u32::MAX);
         self.base.rates.take_reads(grant.user.as_ref(), grant.address, units)?;
         let viewer = Viewer::Client(grant.user.as_ref());
-        let log = ChannelLog { name: &grant.name, audience: grant.channel.audience(), viewer };
+        let audience = grant.channel.audience(grant.user.as_ref()).ok_or(FeedError::Internal)?;
+        let log = ChannelLog { name: &grant.name, audience, viewer };
         Ok(match self.logs.read_history(&log, grant.span, grant.epoch.as_deref()).await? {
             Some(result) => CommandOutcome::done(grant.id, ReplyBody::History(result)),
             None => CommandOutcome::refused(grant.id, ErrorCode::UNRECOVERABLE_POSITION),

@@ -166,7 +166,7 @@ impl Subscriptions {
         CommandOutcome::AccessLost(lost)
     }
 
-    /// Whether the user may see the post or the profile of the channel.
+    /// Whether the user may see the post or the profile of the channel, or has the list.
     async fn may_enter(&self, join: &Join) -> Result<bool, FeedError> {
         self.can_see(join.user.as_ref(), &join.channel.channel).await
     }
@@ -178,6 +178,10 @@ impl Subscriptions {
                 let Base { visibility, .. } = &*self.base;
                 Ok(visibility.can_see_profile(user, author).await? && visibility.is_open_to(user, author).await?)
             }
+            Channel::List(list) => match user {
+                Some(owner) => Ok(self.base.ledger.list(owner, *list).await?.is_some()),
+                None => Ok(false),
+            },
             _ => Ok(true),
         }
     }

@@ -18,17 +18,20 @@ use crate::protocol::Recover;
 pub(super) const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Waits until the room has reached the position from which the client recovers, if the log, which ends at `end`,
-/// reaches so far.
+/// reaches so far. `to_end`: until it has reached the end. What the log of a list got with this subscription is then
+/// recovered, and not pushed after it.
 pub(super) async fn catch_up_with(
     recover: &Recover,
     room: &Room,
     end: &Position,
+    to_end: bool,
     deadline: Instant,
 ) -> Result<(), FeedError> {
     if !recover.recover || !includes(end, recover) {
         return Ok(());
     }
-    let goal = Position { offset: recover.offset, epoch: end.epoch.clone() };
+    let offset = if to_end { end.offset } else { recover.offset };
+    let goal = Position { offset, epoch: end.epoch.clone() };
     if room.wait_for(&goal, deadline).await {
         return Ok(());
     }

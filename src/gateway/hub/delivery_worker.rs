@@ -122,6 +122,13 @@ impl DeliveryWorker {
             .flat_map(|(room, waiting)| waiting.entries.iter().map(|(_, entry)| (room.audience(), entry)))
             .collect();
         let mut context = self.renderer.prepare(&entries).await?;
+        let mut filtering = HashSet::new();
+        for (room, waiting) in waiting {
+            if waiting.entries.iter().any(|(_, entry)| context.may_filter(room.audience(), entry)) {
+                room.with_readers(|readers| filtering.extend(readers.into_iter().cloned()));
+            }
+        }
+        self.renderer.load_filters(&mut context, &filtering).await?;
         let mut pairs = HashSet::new();
         for (room, waiting) in waiting.iter().filter(|(room, _)| !room.audience().is_unconditional()) {
             let rendered = waiting.entries.iter().filter_map(|(_, entry)| context.render(room.audience(), entry));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::broker::{Broker, Span, continues};
+use crate::feed::timelines::Source;
 use crate::feed::{Audience, EventRenderer, FeedError, Inboxes, Viewer};
 use crate::model::Entry;
 use crate::protocol::{HistoryResult, Publication};
@@ -45,8 +46,8 @@ impl LogReader {
         span: Span,
         epoch: Option<&str>,
     ) -> Result<Option<HistoryResult>, FeedError> {
-        if let Audience::Timeline(user) = &log.audience {
-            self.inboxes.catch_up(user).await?;
+        if let Some(source) = Source::of(&log.audience) {
+            self.inboxes.catch_up(&source).await?;
         }
         let (Span::After(_, limit) | Span::Before(_, limit)) = span;
         let slice = if limit == 0 { None } else { self.broker.read(log.name, span).await? };

@@ -52,10 +52,11 @@ pub(super) use broadcaster::Broadcaster;
 pub use membership::Membership;
 
 use crate::broker::Broker;
-use crate::feed::{Feed, FeedError, Inboxes};
+use crate::feed::timelines::Source;
+use crate::feed::{Audience, Feed, FeedError, Inboxes};
 use crate::gateway::channels::join::{Join, Joined};
 use crate::gateway::wire::outbox::Outbox;
-use crate::model::{Channel, Position};
+use crate::model::Position;
 use crate::protocol::chain;
 use crate::supervisor::supervise;
 use catch_up::{CATCH_UP_TIMEOUT, catch_up_with, includes};
@@ -173,25 +174,27 @@ impl Hub {
     pub async fn join(&self, join: &Join, outbox: &Arc<Outbox>) -> Result<(Membership, Joined), FeedError> {
         let Join { name, channel, recover, .. } = join;
         let deadline = Instant::now() + CATCH_UP_TIMEOUT;
+        let audience = channel.audience(join.user.as_ref()).ok_or(FeedError::Internal)?;
         let (membership, position) = loop {
             let mut presence = None;
-            let room = self.rooms.get_or_create(name, channel);
+            let room = self.rooms.get_or_create(name, &audience);
             if !room.link(&*self.broker).await? {
                 continue;
             }
             if channel.has_log() {
-                let end = match &channel.channel {
-                    Channel::Timeline(user) => {
-                        let (end, tracked) = self.inboxes.track_presence(user).await?;
+                let end = match Source::of(&audience) {
+                    Some(source) => {
+                        let (end, tracked) = self.inboxes.track_presence(&source).await?;
                         presence = Some(tracked);
                         Some(end)
                     }
-                    _ if room.position().is_some_and(|position| includes(&position, recover)) => None,
-                    _ => self.broker.position(name).await?,
+                    None if room.position().is_some_and(|position| includes(&position, recover)) => None,
+                    None => self.broker.position(name).await?,
                 };
                 if let Some(end) = end {
                     self.compare(&room, &end);
-                    catch_up_with(recover, &room, &end, deadline).await?;
+                    let to_end = matches!(audience, Audience::List(_));
+                    catch_up_with(recover, &room, &end, to_end, deadline).await?;
                 }
             }
             // Meanwhile the room may have been removed, or its log replaced.

@@ -82,6 +82,7 @@ impl Recovery {
 
     async fn render(&self, join: &Join, entries: Vec<(u64, Entry)>) -> Result<Vec<Publication>, FeedError> {
         let viewer = Viewer::Client(join.user.as_ref());
-        self.logs.publications(&join.channel.audience(), viewer, entries).await
+        let audience = join.channel.audience(join.user.as_ref()).ok_or(FeedError::Internal)?;
+        self.logs.publications(&audience, viewer, entries).await
     }
 }

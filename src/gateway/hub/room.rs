@@ -274,7 +274,7 @@ impl Room {
             // Entries without a log are for channels of the application, and for those that one user alone subscribes
             // to.
             if let Entry::Data(members) = entry
-                && matches!(self.audience, Audience::Plain | Audience::Timeline(_) | Audience::Notifications(_))
+                && (self.audience.is_unconditional())
             {
                 state.send(&self.name, members, None, broadcaster);
             }

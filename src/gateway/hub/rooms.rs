@@ -7,7 +7,7 @@ use dashmap::DashMap;
 use foldhash::fast::RandomState;
 
 use super::room::Room;
-use crate::gateway::channels::ResolvedChannel;
+use crate::feed::Audience;
 use crate::gateway::channels::pattern::ChannelPattern;
 use crate::gateway::wire::outbox::Outbox;
 use crate::model::Millis;
@@ -25,11 +25,11 @@ impl RoomTable {
     }
 
     /// The room of a channel; created if there is none.
-    pub(super) fn get_or_create(&self, name: &Arc<str>, channel: &ResolvedChannel) -> Arc<Room> {
+    pub(super) fn get_or_create(&self, name: &Arc<str>, audience: &Audience) -> Arc<Room> {
         if let Some(room) = self.get(name) {
             return room;
         }
-        let create = || Arc::new(Room::new(Arc::clone(name), channel.audience()));
+        let create = || Arc::new(Room::new(Arc::clone(name), audience.clone()));
         Arc::clone(&self.rooms.entry(Arc::clone(name)).or_insert_with(create))
     }
 

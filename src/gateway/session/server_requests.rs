@@ -102,7 +102,7 @@ pub(crate) fn refresh_for_backend(
 pub(crate) fn check_access(session: &Session) -> Action {
     let SessionState::Open(identity) = &session.state else { return Action::Nothing };
     let shown = |name: &Arc<str>| match Channel::parse(name)? {
-        channel @ (Channel::Post(_) | Channel::User(_)) => Some((Arc::clone(name), channel)),
+        channel @ (Channel::Post(_) | Channel::User(_) | Channel::List(_)) => Some((Arc::clone(name), channel)),
         _ => None,
     };
     let channels: Vec<_> = session.subscriptions.channels().filter_map(shown).collect();

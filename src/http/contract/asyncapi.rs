@@ -119,6 +119,9 @@ fn descriptions(kind: ChannelKind) -> [&'static str; 4] {
             "The timeline of a user. Its log is recoverable; `read` has no offset and is not part of it.",
             "The user alone: the server subscribes each connection of the user.",
         ],
+        ChannelKind::List => {
+            ["id", "The number of the list.", "The posts of a list. Its log is recoverable.", "The owner of the list."]
+        }
         ChannelKind::Notifications => [
             "user",
             "The id of the user.",

@@ -45,6 +45,7 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
         ("NotificationUpdatedEvent", Event::Notification { notification: &notification }),
         ("NotificationGoneEvent", Event::NotificationGone { id: GROUP }),
         ("NotificationsReadEvent", marked),
+        ("FiltersChangedEvent", Event::FiltersChanged {}),
         ("LikeSettledEvent", Event::LikeSettled { id: POST.0, liked: true, asks: 1, likes: 3, version: 4 }),
         ("LikeChangedEvent", Event::LikeChanged { id: POST.0, liked: true, likes: 3, version: 4 }),
         ("LikeRevertedEvent", Event::LikeReverted { id: POST.0, reason: RevertReason::Gone }),
@@ -60,7 +61,16 @@ fn post(author: UserId, text: &str, edited_at: Option<Millis>) -> Option<Box<Raw
         edited_at,
         ..Post::blank(POST, author)
     };
-    to_raw_value(&ShownPost { post, counts: PostCounts::default(), flags: None, repost: None, quote: None }).ok()
+    to_raw_value(&ShownPost {
+        post,
+        counts: PostCounts::default(),
+        flags: None,
+        repost: None,
+        quote: None,
+        filtered: Vec::new(),
+        via: None,
+    })
+    .ok()
 }
 
 fn comment(author: UserId, mentioned: UserId) -> Comment {
@@ -76,6 +86,7 @@ fn comment(author: UserId, mentioned: UserId) -> Comment {
         replies: 0,
         edited_at: None,
         liked: None,
+        filtered: Vec::new(),
         removed: None,
     }
 }
@@ -90,6 +101,7 @@ fn notification(person: Person) -> Notification {
         comment: None,
         people: vec![person],
         count: 1,
+        filtered: Vec::new(),
         created_at: TIME + 16_132,
         updated_at: TIME + 16_132,
         read: false,

@@ -93,7 +93,9 @@ pub(super) async fn history(api: &ServerApi, body: &[u8]) -> Answer {
     let offset = since.as_ref().map(|since| since.offset);
     let span = history_span(offset, limit, reverse);
     let epoch = since.map(|since| since.epoch).filter(|epoch| !epoch.is_empty());
-    let log = ChannelLog { name: &name, audience: channel.audience(), viewer: Viewer::Backend };
+    // A list is for its owner alone.
+    let audience = channel.audience(None).ok_or(ErrorCode::NOT_AVAILABLE)?;
+    let log = ChannelLog { name: &name, audience, viewer: Viewer::Backend };
     match api.logs.read_history(&log, span, epoch.as_deref()).await {
         Ok(Some(result)) => serde_json::to_value(result).map_err(|_| ErrorCode::INTERNAL),
         Ok(None) => Err(ErrorCode::UNRECOVERABLE_POSITION),

@@ -272,6 +272,7 @@ pub(super) fn comment(row: &Row) -> Result<Comment> {
         // Of a deleted comment nothing is shown but its place.
         edited_at: if deleted { None } else { at::<Option<i64>>(row, 8)?.and_then(|at| u64::try_from(at).ok()) },
         liked: None,
+        filtered: Vec::new(),
         removed: None,
     })
 }

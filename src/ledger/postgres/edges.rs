@@ -145,8 +145,8 @@ impl FollowStore for PostgresLedger {
 }
 
 fn merge_source(row: &Row) -> Result<MergeSource> {
-    let posts: Option<Vec<i64>> = at(row, 8)?;
-    let visibilities: Option<Vec<&str>> = at(row, 9)?;
+    let posts: Option<Vec<i64>> = at(row, 9)?;
+    let visibilities: Option<Vec<&str>> = at(row, 10)?;
     let posts = posts.into_iter().flatten().map(|post| PostId(natural(post)));
     Ok(MergeSource::new(relations::relation(row)?, posts.zip(visibilities.into_iter().flatten())))
 }

@@ -64,6 +64,20 @@ pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
             "SELECT post::text, json_build_object('post', post, 'at', at)::text, NULL FROM muted_conversations
              WHERE owner = $1 AND post > $2 ORDER BY muted_conversations.post LIMIT $3"
         }
+        PersonalData::Filters => {
+            "SELECT id::text, json_strip_nulls(json_build_object('id', id, 'words', words, 'action', action,
+                 'in', contexts, 'whole_word', whole_word, 'until', until, 'created_at', created_at))::text, NULL
+             FROM filters WHERE owner = $1 AND id > $2 ORDER BY filters.id LIMIT $3"
+        }
+        PersonalData::Lists => {
+            "SELECT id::text, json_build_object('id', id, 'name', name, 'exclusive', exclusive,
+                 'users', ARRAY(
+                     SELECT coalesce(u.handle, u.id) FROM list_users m JOIN users u ON u.id = m.member
+                     WHERE m.list = lists.id AND u.erased_at IS NULL ORDER BY m.at DESC, m.member DESC),
+                 'topics', ARRAY(SELECT topic FROM list_topics WHERE list = lists.id ORDER BY topic),
+                 'created_at', created_at)::text, NULL
+             FROM lists WHERE owner = $1 AND id > $2 ORDER BY lists.id LIMIT $3"
+        }
         _ => return None,
     })
 }
@@ -80,7 +94,12 @@ pub(super) const fn by_texts(data: PersonalData) -> Option<&'static str> {
         PersonalData::Restrictions => {
             "SELECT kind || ' ' || target, json_strip_nulls(json_build_object('kind', kind, 'user',
              coalesce((SELECT handle FROM users WHERE id = target), target), 'at', at, 'until', until))::text, target
-             FROM restrictions WHERE maker = $1 AND (kind, target) > ($2, $3) ORDER BY kind, target LIMIT $4"
+             FROM restrictions WHERE maker = $1 AND (kind, target) > ($2, $3) AND kind <> 'listed'
+             ORDER BY kind, target LIMIT $4"
+        }
+        PersonalData::FollowedTopics => {
+            "SELECT 't ' || topic, json_build_object('topic', topic, 'at', at)::text, NULL FROM topic_follows
+             WHERE follower = $1 AND topic > $3 AND $2::text IS NOT NULL ORDER BY topic LIMIT $4"
         }
         PersonalData::PostAlerts => {
             "SELECT 'a ' || author, json_build_object('user',

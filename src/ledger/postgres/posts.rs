@@ -10,6 +10,7 @@ use super::events::{NewEvent, with_event};
 use super::rows::readable;
 use super::statements::Parameters;
 use super::timeline_reach::ReadTimeline;
+use super::topic_follows::names;
 use super::{PostgresLedger, jobs, timeline, visible_posts};
 use crate::ledger::quarantine::unix_millis;
 use crate::ledger::{
@@ -89,6 +90,13 @@ pub(super) const PUBLIC: &str = "\
 
 pub(super) const BY_TOPIC: &str = "\
     SELECT post FROM post_topics WHERE topic = $1 AND post < $2 ORDER BY post DESC LIMIT $3";
+
+/// The newest public posts of some topics.
+pub(super) const NEWEST_WITH_TOPICS: &str = "\
+    SELECT DISTINCT newest.post FROM unnest($1::text[]) AS wanted (topic) CROSS JOIN LATERAL (
+        SELECT post FROM post_topics WHERE post_topics.topic = wanted.topic AND public ORDER BY post DESC LIMIT $2
+    ) newest
+    ORDER BY newest.post DESC LIMIT $2";
 
 const GREATEST_ID: &str = "\
     SELECT greatest((SELECT max(id) FROM posts), (SELECT max(comment) FROM comment_posts), 0)";
@@ -277,6 +285,15 @@ impl PostStore for PostgresLedger {
             self.reach.note(ReadTimeline { limit: page.limit, now, oldest, authors: at(last, 1)?, was_right });
         }
         Ok(posts)
+    }
+
+    async fn timeline_posts_with_topics(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let wanted: Parameters<'_> = &[&reader.as_str(), &integer(before.0), &count(limit)];
+        ids(&self.pool.read(timeline::WITH_TOPICS, wanted).await?)
+    }
+
+    async fn newest_with_topics(&self, topics: &[String], limit: usize) -> Result<Vec<PostId>> {
+        ids(&self.pool.read(NEWEST_WITH_TOPICS, &[&names(topics), &count(limit)]).await?)
     }
 }
 

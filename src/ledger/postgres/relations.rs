@@ -7,7 +7,7 @@ use crate::ledger::Result;
 use crate::model::{Relation, Standing, UserId};
 
 /// Builds a statement that returns the relations of the pairs of a reader (`$1`) and an author (`$2`), in their order:
-/// eight look-ups for each pair, each in one partition. `OFFSET 0` keeps them look-ups: without it the planner may read
+/// nine look-ups for each pair, each in one partition. `OFFSET 0` keeps them look-ups: without it the planner may read
 /// a whole table once, if the table was small when the plan was made. `$columns` are further ones, out of `$joined`.
 #[rustfmt::skip]
 macro_rules! with_relations {
@@ -20,7 +20,8 @@ macro_rules! with_relations {
              EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'block' AND target = author OFFSET 0),
              EXISTS (SELECT FROM restrictions WHERE maker = author AND kind = 'block' AND target = reader OFFSET 0),
              EXISTS (SELECT FROM users WHERE id = author AND locked OFFSET 0),
-             EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'reposts' AND target = author OFFSET 0)",
+             EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'reposts' AND target = author OFFSET 0),
+             EXISTS (SELECT FROM restrictions WHERE maker = reader AND kind = 'listed' AND target = author OFFSET 0)",
             $columns, " FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS pair (reader, author, place) ",
             $joined, " ORDER BY place"
         )
@@ -46,6 +47,7 @@ pub(super) fn relation(row: &Row) -> Result<Relation> {
         blocked: at(row, 5)?,
         locked: at(row, 6)?,
         reposts_off: at(row, 7)?,
+        listed: at(row, 8)?,
         standing: Standing::Active,
     })
 }

@@ -12,7 +12,7 @@ use crate::ledger::edges::Edge;
 use crate::ledger::{EdgeWork, NewJob, RestrictedAuthor, RestrictedUser, RestrictionStore, Result, Work, job_plan};
 use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
 
-/// Writes an event, and one for each follow that ends.
+/// Writes an event, unless it is NULL, and one for each follow that ends.
 const RESTRICT: &str =
     "SELECT feedline_restrict_with_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
 
@@ -34,7 +34,8 @@ pub(super) const WITH_RESTRICTIONS: &str = "\
         SELECT t.id, EXISTS (SELECT FROM restrictions WHERE maker = t.id AND kind = 'hide' OFFSET 0)
                 OR EXISTS (SELECT FROM restrictions WHERE maker = t.id AND kind = 'block' OFFSET 0)
                 OR EXISTS (
-                    SELECT FROM restricted_by WHERE target = t.id AND kind IN ('mute', 'block', 'reposts') OFFSET 0)
+                    SELECT FROM restricted_by
+                    WHERE target = t.id AND kind IN ('mute', 'block', 'reposts', 'listed') OFFSET 0)
                 AS restricted,
             EXISTS (SELECT FROM users WHERE users.id = t.id AND users.locked OFFSET 0) AS locked
         FROM unnest($1::text[]) AS t (id)
@@ -124,8 +125,7 @@ impl PostgresLedger {
         let (unfollowed, unfollowed_pending) = NewEvent::all(&unfollowed, self.outlet)?;
         let ended: Vec<DomainEvent> = edges.iter().map(Edge::request_ended).collect();
         let (ended, ended_pending) = NewEvent::all(&ended, self.outlet)?;
-        let event = DomainEvent::Restricted { maker: maker.clone(), target: target.clone() };
-        let event = NewEvent::new(Some(&event), self.outlet)?;
+        let event = NewEvent::new(job_plan::restriction_event(restriction, maker, target).as_ref(), self.outlet)?;
         let inboxes = InboxJobs::new(&edges, job_plan::detachment(restriction))?;
         let parameters: Parameters<'_> = &[
             &restriction.as_str(),
@@ -175,15 +175,15 @@ impl PostgresLedger {
 }
 
 /// The inboxes that a restriction concerns and their jobs, as parameters of the functions of the database.
-struct InboxJobs<'a> {
-    readers: Vec<&'a str>,
-    authors: Vec<&'a str>,
+pub(super) struct InboxJobs<'a> {
+    pub(super) readers: Vec<&'a str>,
+    pub(super) authors: Vec<&'a str>,
     work: Vec<Work>,
-    jobs: Vec<String>,
+    pub(super) jobs: Vec<String>,
 }
 
 impl<'a> InboxJobs<'a> {
-    fn new(inboxes: &'a [Edge], change: EdgeWork) -> Result<Self> {
+    pub(super) fn new(inboxes: &'a [Edge], change: EdgeWork) -> Result<Self> {
         let work: Vec<Work> = inboxes.iter().map(|inbox| job_plan::edge_changed(change, inbox)).collect();
         Ok(Self {
             readers: inboxes.iter().map(|inbox| inbox.reader.as_str()).collect(),
@@ -193,8 +193,8 @@ impl<'a> InboxJobs<'a> {
         })
     }
 
-    /// The jobs that a function submitted, from its result.
-    fn submitted(self, rows: &[Row], now: Millis) -> Result<Option<Vec<NewJob>>> {
+    /// The jobs that a function submitted, from the first column of its result.
+    pub(super) fn submitted(self, rows: &[Row], now: Millis) -> Result<Option<Vec<NewJob>>> {
         let Some(numbers) = at::<Option<Vec<i64>>>(one(rows)?, 0)? else { return Ok(None) };
         let made = numbers.chunks(2).zip(self.work).filter(|(numbers, _)| numbers[0] > 0);
         made.map(|(numbers, work)| jobs::submitted(numbers, work, now)).collect::<Result<_>>().map(Some)

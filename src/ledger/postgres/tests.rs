@@ -1,15 +1,16 @@
 //! The cost of statements, and the settings of connections.
 
 mod fanout_jobs;
+mod list_costs;
 mod pool;
 
 use feedline_test_support::postgres_server::{PostgresServer, shared};
 
 use super::endpoint::Endpoint;
 use super::{
-    PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, hydration, likes,
-    notifications, people, personal, posts, previews, pull_log, relations, reposts, restrictions, timeline, topics,
-    visible_posts,
+    PostgresLedger, PostgresOptions, PostgresUrl, comments, conversations, counts, edges, favourites, filters,
+    hydration, likes, lists, notifications, people, personal, posts, previews, pull_log, relations, reposts,
+    restrictions, timeline, topics, visible_posts,
 };
 use crate::ledger::{
     BulkLoad as _, CountStore as _, Durability, Ledger as _, PeopleStore as _, PersonalData, PostStore as _,
@@ -74,6 +75,8 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (edges::FOLLOWEES, "'u', 9", 1),
         (posts::BY_AUTHOR, "'u', 9, 9", 1),
         (posts::BY_TOPIC, "'t', 9, 9", 1),
+        (lists::USERS, "1, 9, 'a', 9", 1),
+        (lists::TOPICS, "1", 1),
         (comments::IN_THREAD, "1, 0, 9, 9", 1),
         (comments::IN_THREAD_AFTER, "1, 0, 9, 9", 1),
         (likes::LIKERS, "1, 9, 9", 1),
@@ -118,6 +121,7 @@ async fn every_list_is_read_from_one_partition_in_its_order() {
         (topics::SEARCH, "'a', 'a', 'b', 9"),
         (topics::GO_ON, "9, 9, 'a', 9, 9"),
         (conversations::MUTED, "'{a,b}', '{1,2}'"),
+        (filters::OF, "'{a,b}'"),
         (relations::RELATIONS, "'{a,b}', '{c,d}'"),
         (edges::MERGE_SOURCES, "'{a,b}', '{c,d}', 9"),
         (restrictions::WITH_RESTRICTIONS, "'{a,b}'"),
@@ -321,7 +325,8 @@ async fn deep_pages_cost_as_much_as_the_first() {
                    INSERT INTO followers SELECT 'v', 'u' || n, n FROM generate_series(0, 4999) n; \
                    INSERT INTO restrictions (maker, kind, target, at) \
                    SELECT 'v', kind, 'u' || n, n
-                   FROM generate_series(0, 4999) n, unnest('{hide,mute,block}'::text[]) kind; \
+                   FROM generate_series(0, 4999) n, unnest('{hide,mute,block,reposts,listed}'::text[]) kind; \
+                   INSERT INTO list_users SELECT 1, 'u' || n, n FROM generate_series(0, 4999) n; \
                    INSERT INTO comments (post, id, parent, depth, author, text) \
                    SELECT 1, 10 + 2 * n, 0, 0, 'v', '' FROM generate_series(0, 4999) n; \
                    INSERT INTO comments (post, id, parent, depth, author, text) \
@@ -335,6 +340,7 @@ async fn deep_pages_cost_as_much_as_the_first() {
         for (sql, first, deep) in [
             (edges::SHARED, "'v', 'v', 9999, 21", "'v', 'v', 1000, 21"),
             (restrictions::RESTRICTED, "'v', 'mute', 9999, '', 21", "'v', 'mute', 1000, '', 21"),
+            (lists::USERS, "1, 9999, '', 21", "1, 1000, '', 21"),
             // Comments on a post; between them are replies to the first of them.
             (comments::IN_THREAD, "1, 0, 99999, 21", "1, 0, 500, 21"),
             (comments::IN_THREAD_AFTER, "1, 0, 0, 21", "1, 0, 9500, 21"),

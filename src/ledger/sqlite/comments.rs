@@ -162,6 +162,7 @@ pub(super) fn comment(row: &Row<'_>) -> rusqlite::Result<Comment> {
         // Of a deleted comment nothing is shown but its place.
         edited_at: if deleted { None } else { row.get::<_, Option<i64>>(8)?.map(natural) },
         liked: None,
+        filtered: Vec::new(),
         removed: None,
     })
 }

@@ -238,6 +238,13 @@ const REST: &[Rows] = &[
     ),
     ("post_alerts", "user, author", "post_alerts WHERE user = ?1"),
     ("post_alerts", "user, author", "post_alerts INDEXED BY post_alerts_author WHERE author = ?1"),
+    ("filters", "id", "filters INDEXED BY filters_owner WHERE owner = ?1"),
+    ("topic_follows", "follower, topic", "topic_follows WHERE follower = ?1"),
+    ("list_users", "list, member", "list_users INDEXED BY list_users_member WHERE member = ?1"),
+    ("list_users", "list, member", "lists INDEXED BY lists_owner CROSS JOIN list_users ON list = id WHERE owner = ?1"),
+    ("list_topics", "list, topic", "lists INDEXED BY lists_owner CROSS JOIN list_topics ON list = id WHERE owner = ?1"),
+    // After their members: no more rows are removed once there are `?2`.
+    ("lists", "id", "lists INDEXED BY lists_owner WHERE owner = ?1"),
     ("notification_people", "notification, person", PEOPLE),
     ("notifications", "id", "notifications INDEXED BY notifications_order WHERE user = ?1"),
     ("app_notifications", "user, object", "app_notifications WHERE user = ?1"),

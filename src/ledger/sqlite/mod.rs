@@ -25,12 +25,14 @@ mod erasures;
 mod errors;
 mod events;
 mod favourites;
+mod filters;
 mod follow_requests;
 mod idempotency;
 mod jobs;
 mod lane;
 mod likes;
 mod lineage;
+mod lists;
 mod migrations;
 mod nodes;
 mod notification_people;
@@ -58,6 +60,7 @@ mod rows;
 mod standings;
 mod suggest;
 mod timeline;
+mod topic_follows;
 mod topics;
 mod visible_posts;
 mod work;
@@ -248,6 +251,9 @@ mod tests {
             edges::NEWEST,
             author_posts::BY_AUTHOR,
             posts::BY_TOPIC,
+            timeline::PUBLIC_BY_TOPIC,
+            lists::USERS,
+            lists::TOPICS,
             comments::IN_THREAD,
             comments::IN_THREAD_AFTER,
             comments::BY_AUTHOR,
@@ -360,22 +366,26 @@ mod tests {
     async fn deep_pages_cost_as_much_as_the_first() {
         let (_folder, ledger) = ledger_of_many_users().await;
         let costs = ledger.write(move |db| {
+            db.execute("INSERT INTO lists (id, owner, name, exclusive, created_at) VALUES (1, 'v', '', 0, 0)", [])?;
             for (rows, from) in [
                 ("follows (follower, followee, at) SELECT 'v', 'u' || n, 1", "n"),
                 ("follows (follower, followee, at) SELECT 'u' || n, 'v', 1", "n"),
                 (
                     "restrictions (maker, kind, target, at) SELECT 'v', kind, 'u' || n, n",
                     "n, (SELECT 'hide' AS kind \
-                    UNION SELECT 'mute' UNION SELECT 'block' UNION SELECT 'reposts')",
+                    UNION SELECT 'mute' UNION SELECT 'block' UNION SELECT 'reposts' UNION SELECT 'listed')",
                 ),
+                ("list_users (list, member, at) SELECT 1, 'u' || n, n", "n"),
             ] {
                 db.execute(&format!("INSERT INTO {rows} FROM ({NUMBERS} SELECT n FROM n) {from}"), [])?;
             }
+            let users = |at: i64| steps(db, lists::USERS, rusqlite::params![1, at, "", 21]);
             let friends = |before: i64| steps(db, edges::SHARED, rusqlite::params!["v", before, 21, "v"]);
             let restricted = |at: i64| steps(db, restrictions::RESTRICTED, rusqlite::params!["v", "mute", at, "", 21]);
-            Ok([(friends(i64::MAX), friends(1_000)), (restricted(i64::MAX), restricted(1_000))])
+            Ok([i64::MAX, 1_000].map(|at| [friends(at), restricted(at), users(at)]))
         });
-        for (first, deep) in costs.await.expect("steps") {
+        let [first, deep] = costs.await.expect("steps");
+        for (first, deep) in first.into_iter().zip(deep) {
             assert!(first > 0 && deep <= 3 * first, "{deep} steps, {first} of the first page");
         }
         ledger.close().await;

@@ -104,6 +104,16 @@ impl PostStore for SqliteLedger {
         // Reads the posts of each author one by one, so the estimate `likely` is not needed.
         self.read(move |db| timeline::read(db, &reader, page.before, page.limit)).await
     }
+
+    async fn timeline_posts_with_topics(&self, reader: &UserId, before: PostId, limit: usize) -> Result<Vec<PostId>> {
+        let reader = reader.clone();
+        self.read(move |db| timeline::read_with_topics(db, &reader, before, limit)).await
+    }
+
+    async fn newest_with_topics(&self, topics: &[String], limit: usize) -> Result<Vec<PostId>> {
+        let topics = topics.to_vec();
+        self.read(move |db| timeline::newest_with_topics(db, topics, limit)).await
+    }
 }
 
 pub(super) fn create(

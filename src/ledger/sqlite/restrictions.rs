@@ -6,9 +6,9 @@ use rusqlite::{Connection, Row, params};
 use super::people::user;
 use super::rows::{ids_json, user_id_at};
 use super::{SqliteLedger, UNLIMITED, integer, jobs, natural, readable, readable_page};
-use super::{edges, events, open_requests, relations};
+use super::{edges, events, open_requests, relations, topic_follows};
 use crate::ledger::{EdgeWork, NewJob, RestrictedAuthor, RestrictedUser, RestrictionStore, Result, job_plan};
-use crate::model::{DomainEvent, Millis, Relation, Restriction, UserId};
+use crate::model::{Millis, Relation, Restriction, UserId};
 
 #[async_trait]
 impl RestrictionStore for SqliteLedger {
@@ -91,20 +91,20 @@ impl RestrictionStore for SqliteLedger {
 }
 
 /// The key of a restriction.
-struct RestrictionKey {
+pub(super) struct RestrictionKey {
     restriction: Restriction,
-    maker: UserId,
-    target: UserId,
+    pub(super) maker: UserId,
+    pub(super) target: UserId,
 }
 
 impl RestrictionKey {
-    fn new(restriction: Restriction, maker: &UserId, target: &UserId) -> Self {
+    pub(super) fn new(restriction: Restriction, maker: &UserId, target: &UserId) -> Self {
         Self { restriction, maker: maker.clone(), target: target.clone() }
     }
 }
 
 /// Adds a restriction that ends by itself at `until` (`None`: never).
-fn restrict(
+pub(super) fn restrict(
     db: &Connection,
     key: &RestrictionKey,
     now: Millis,
@@ -120,8 +120,8 @@ fn restrict(
         db.prepare_cached(sql)?.execute(params![maker, kind, target, until])?;
         return Ok(None);
     }
-    let event = DomainEvent::Restricted { maker: key.maker.clone(), target: key.target.clone() };
-    events::append(db, Some(&event), now, outlet)?;
+    let event = job_plan::restriction_event(key.restriction, &key.maker, &key.target);
+    events::append(db, event.as_ref(), now, outlet)?;
     let mut made = Vec::new();
     for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.target) {
         if job_plan::ends_follows(key.restriction) {
@@ -136,7 +136,7 @@ fn restrict(
 }
 
 /// Ends a restriction. `due`: only if it ends by itself, at this time at the latest.
-fn unrestrict(
+pub(super) fn unrestrict(
     db: &Connection,
     key: &RestrictionKey,
     now: Millis,
@@ -150,7 +150,9 @@ fn unrestrict(
     }
     let mut made = Vec::new();
     for edge in job_plan::restricted_inboxes(key.restriction, &key.maker, &key.target) {
-        if !edges::followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty() {
+        let follows = !edges::followed_among(db, &edge.reader, std::slice::from_ref(&edge.author))?.is_empty();
+        let has_lists = key.restriction != Restriction::Listed && topic_follows::has_lists(db, &edge.reader)?;
+        if follows || has_lists || topic_follows::has_any(db, &edge.reader)? {
             made.push(jobs::create(db, job_plan::edge_changed(EdgeWork::Follow, &edge), now)?);
         }
     }
@@ -164,8 +166,8 @@ pub(super) const RESTRICTED: &str = "SELECT coalesce(u.handle, u.id), u.name, u.
 pub(super) const WITH_RESTRICTIONS: &str = "\
     WITH author AS MATERIALIZED (SELECT DISTINCT value AS id FROM json_each(?1)) \
     SELECT id, EXISTS (SELECT 1 FROM restrictions WHERE maker = author.id AND kind IN ('hide', 'block')) \
-            OR EXISTS (SELECT 1 FROM restrictions WHERE target = author.id AND kind IN ('mute', 'block', 'reposts')) \
-            AS restricted, \
+            OR EXISTS (SELECT 1 FROM restrictions WHERE target = author.id \
+                AND kind IN ('mute', 'block', 'reposts', 'listed')) AS restricted, \
         EXISTS (SELECT 1 FROM users INDEXED BY users_locked WHERE users.id = author.id AND users.locked) AS is_locked \
     FROM author WHERE restricted OR is_locked";
 

@@ -1,5 +1,6 @@
 //! Export and import of a PostgreSQL database.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::pin::pin;
 
@@ -27,6 +28,10 @@ const SEQUENCES: &str = "\
         pg_sequence_last_value(pg_get_serial_sequence('quarantine', 'id')::regclass)));
     SELECT setval(pg_get_serial_sequence('reports', 'id'), greatest(1, (SELECT max(id) FROM reports),
         pg_sequence_last_value(pg_get_serial_sequence('reports', 'id')::regclass)));
+    SELECT setval(pg_get_serial_sequence('filters', 'id'), greatest(1, (SELECT max(id) FROM filters),
+        pg_sequence_last_value(pg_get_serial_sequence('filters', 'id')::regclass)));
+    SELECT setval(pg_get_serial_sequence('lists', 'id'), greatest(1, (SELECT max(id) FROM lists),
+        pg_sequence_last_value(pg_get_serial_sequence('lists', 'id')::regclass)));
     SELECT setval(pg_get_serial_sequence('follow_requests', 'seq'), greatest(1, (SELECT max(seq) FROM follow_requests),
         pg_sequence_last_value(pg_get_serial_sequence('follow_requests', 'seq')::regclass)));
     UPDATE revocations_end SET seq = greatest(seq, (SELECT max(seq) FROM revocations),
@@ -63,6 +68,27 @@ impl PostgresTransfer {
     }
 }
 
+/// Rows as JSON without the NUL that SQLite has in its texts: PostgreSQL refuses it, and a server that writes it there
+/// replaces it in the same way.
+fn without_nul(rows: &str) -> Cow<'_, str> {
+    const NUL: &str = "\\u0000";
+    if !rows.contains(NUL) {
+        return Cow::Borrowed(rows);
+    }
+    let mut plain = String::with_capacity(rows.len());
+    let mut rest = rows;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        plain.push_str(before);
+        // A backslash is an escape, too: what follows it is text.
+        let length = if escape.starts_with(NUL) { NUL.len() } else { 2.min(escape.len()) };
+        plain.push_str(if escape.starts_with(NUL) { "\\ufffd" } else { &escape[..length] });
+        rest = &escape[length..];
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
 fn failed(error: &tokio_postgres::Error) -> LedgerError {
     crate::ledger::postgres::classified(error)
 }
@@ -82,6 +108,8 @@ impl TransferStore for PostgresTransfer {
     }
 
     async fn insert(&mut self, table: &Table, rows: &str) -> Result<u64> {
+        let rows = without_nul(rows);
+        let rows: &str = &rows;
         let inserting = async {
             let transaction = self.0.transaction().await?;
             // A batch is a scan of its rows, and may take longer than a call of a server.
@@ -108,5 +136,22 @@ impl TransferStore for PostgresTransfer {
         // In a transaction, so that nothing stays on the connection of a pooler.
         let sequences = format!("BEGIN; SET LOCAL statement_timeout = 0; {SEQUENCES}; COMMIT");
         self.0.batch_execute(&sequences).await.map_err(|error| failed(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nul_in_rows_is_replaced() {
+        for (rows, expected) in [
+            (r#"[{"a":"x"}]"#, r#"[{"a":"x"}]"#),
+            (r#"["a\u0000b\"\u0000"]"#, r#"["a\ufffdb\"\ufffd"]"#),
+            (r#"["\\u0000 \\\u0000 é"]"#, r#"["\\u0000 \\\ufffd é"]"#),
+            (r#"["\n\u0001\u0000"]"#, r#"["\n\u0001\ufffd"]"#),
+        ] {
+            assert_eq!(without_nul(rows), expected);
+        }
     }
 }

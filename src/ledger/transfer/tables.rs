@@ -88,6 +88,23 @@ pub(super) const TABLES: &[Table] = &[
         columns: &[("user", Text), ("author", Text), ("at", Number)],
         copies: &["post_alerts_of (author, owner) SELECT v->>'author', v->>'user'"],
     },
+    table(
+        "filters",
+        &[
+            ("id", Number),
+            ("owner", Text),
+            ("words", Texts),
+            ("action", Text),
+            ("contexts", Texts),
+            ("whole_word", Flag),
+            ("until", Number),
+            ("created_at", Number),
+        ],
+    ),
+    table("lists", &[("id", Number), ("owner", Text), ("name", Text), ("exclusive", Flag), ("created_at", Number)]),
+    table("list_users", &[("list", Number), ("member", Text), ("at", Number)]),
+    table("list_topics", &[("list", Number), ("topic", Text), ("at", Number)]),
+    table("topic_follows", &[("follower", Text), ("topic", Text), ("at", Number)]),
     Table {
         name: "posts",
         columns: &[("id", Number), ("author", Text), ("body", Text), ("deleted_at", Number)],

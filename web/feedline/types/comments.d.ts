@@ -4,6 +4,7 @@ export class Comments extends Pages<ItemList<{
     author?: import("../api.js").components["schemas"]["UserId"];
     created_at: number;
     edited_at?: number;
+    filtered?: import("../api.js").components["schemas"]["FilterId"][];
     id: import("../api.js").components["schemas"]["CommentId"];
     liked?: boolean;
     likes: number;

@@ -7,6 +7,7 @@ export class Notifications extends Pages<ItemList<{
     data?: {
         [key: string]: unknown;
     };
+    filtered?: import("../api.js").components["schemas"]["FilterId"][];
     id: import("../api.js").components["schemas"]["NotificationId"];
     key?: string;
     kind: string;

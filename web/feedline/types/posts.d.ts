@@ -1,5 +1,5 @@
 export class PostList {
-    /** @param {boolean} [hidesRepeats] as timelines do, unlike other lists */
+    /** @param {boolean} [hidesRepeats] as Home and lists do, unlike other timelines */
     constructor(hidesRepeats?: boolean);
     /** @type {Map<number, Post>} by id, also those that are not shown */ posts: Map<number, Post>;
     isRead: boolean;

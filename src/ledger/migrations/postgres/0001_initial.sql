@@ -116,8 +116,8 @@ CREATE TABLE erasures (
     quiet_since bigint
 ) WITH (fillfactor = 70);
 
--- Follows and restrictions
--- ------------------------
+-- Follows, restrictions, filters and lists
+-- ----------------------------------------
 
 CREATE SEQUENCE follows_seq AS bigint;
 
@@ -163,10 +163,11 @@ CREATE TABLE follow_rejections (
 CREATE INDEX follow_rejections_by ON follow_rejections (follower);
 
 -- Restrictions between two users. `maker` hides their posts from `target` (hide), does not see those of `target`
--- (mute), or both (block).
+-- (mute), or both (block). In their timeline, `maker` does not see the reposts of `target` (reposts), or neither posts
+-- nor reposts, because an exclusive list of `maker` has `target` (listed).
 CREATE TABLE restrictions (
     maker text COLLATE "C" NOT NULL,
-    kind  text COLLATE "C" NOT NULL CHECK (kind IN ('hide', 'mute', 'block', 'reposts')),
+    kind  text COLLATE "C" NOT NULL CHECK (kind IN ('hide', 'mute', 'block', 'reposts', 'listed')),
     target  text COLLATE "C" NOT NULL,
     at    bigint NOT NULL,
     -- When a mute ends by itself; NULL: never.
@@ -201,6 +202,73 @@ CREATE TABLE post_alerts_of (
     owner  text COLLATE "C" NOT NULL,
     PRIMARY KEY (author, owner)
 ) PARTITION BY HASH (author);
+
+-- Filters: words that a user does not want to read. An id is taken while the row of the user in `users` is locked, so
+-- the filters of one user become visible in the order of their ids. Not partitioned: few users have filters, and each
+-- has a few.
+CREATE TABLE filters (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    owner      text COLLATE "C" NOT NULL,
+    -- Words and phrases.
+    words      text[] NOT NULL,
+    action     text COLLATE "C" NOT NULL CHECK (action IN ('hide', 'warn')),
+    -- The names of places: see FilterContext.
+    contexts   text[] NOT NULL,
+    -- Whether words match as a whole only.
+    whole_word boolean NOT NULL,
+    -- When the filter ends by itself; NULL: never.
+    until      bigint,
+    created_at bigint NOT NULL,
+    -- The id that an idempotency key has reserved for it; NULL: none.
+    reserved   bigint UNIQUE
+) WITH (fillfactor = 80);
+-- The filters of a user, oldest first.
+CREATE INDEX filters_owner ON filters (owner, id);
+
+-- Lists: users and topics that a user gathers, to read their posts together. Writes that depend on the members of a
+-- list, or change them, lock the row of the owner in `users` first. Not partitioned, as filters.
+CREATE TABLE lists (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    owner      text COLLATE "C" NOT NULL,
+    name       text NOT NULL,
+    -- Whether the posts and reposts of its users are left out of the timeline of the owner.
+    exclusive  boolean NOT NULL,
+    created_at bigint NOT NULL,
+    -- The id that an idempotency key has reserved for it; NULL: none.
+    reserved   bigint UNIQUE
+) WITH (fillfactor = 80);
+-- The lists of a user, oldest first.
+CREATE INDEX lists_owner ON lists (owner, id);
+
+CREATE TABLE list_users (
+    list   bigint NOT NULL,
+    member text COLLATE "C" NOT NULL,
+    at     bigint NOT NULL,
+    PRIMARY KEY (list, member)
+);
+-- The users of a list, latest first. The time comes before the user: otherwise look-ups of one might read this index.
+CREATE INDEX list_users_added ON list_users (list, at, member);
+-- Removes an erased user from all lists.
+CREATE INDEX list_users_member ON list_users (member, list);
+
+CREATE TABLE list_topics (
+    list  bigint NOT NULL,
+    topic text COLLATE "C" NOT NULL,
+    at    bigint NOT NULL,
+    PRIMARY KEY (list, topic)
+);
+-- Whether any list has a topic.
+CREATE INDEX list_topics_topic ON list_topics (topic);
+
+-- The topics that users follow.
+CREATE TABLE topic_follows (
+    follower text COLLATE "C" NOT NULL,
+    topic    text COLLATE "C" NOT NULL,
+    at       bigint NOT NULL,
+    PRIMARY KEY (follower, topic)
+);
+-- Whether anybody follows a topic.
+CREATE INDEX topic_follows_topic ON topic_follows (topic);
 
 -- Posts and topics
 -- ----------------
@@ -669,17 +737,30 @@ CREATE INDEX jobs_author ON jobs (author, (id - 0));
 -- and old entries are dropped.
 CREATE TABLE pulled (
     mark     bigint PRIMARY KEY,
-    job      bigint NOT NULL UNIQUE,
+    -- NULL: an entry for followers of topics and for lists. A repeated job appends it again, and inboxes ignore it.
+    job      bigint UNIQUE,
     author   text COLLATE "C" NOT NULL,
     -- The kind letter of an entry, and its post.
     kind     text COLLATE "C" NOT NULL,
     post     bigint NOT NULL,
     -- Whether some inboxes may contain the entry already.
     repeated boolean NOT NULL,
-    at       bigint NOT NULL
+    at       bigint NOT NULL,
+    -- NULL: the entry is for the followers of the author; otherwise for users who follow one of these topics, and for
+    -- lists that have one of them or the author.
+    topics   text[] COLLATE "C"
 );
--- The entries of an author after a mark.
-CREATE INDEX pulled_author ON pulled (author, mark);
+-- The entries for the followers of an author after a mark.
+CREATE INDEX pulled_author ON pulled (author, mark) WHERE topics IS NULL;
+-- The entries for lists that have an author, after a mark.
+CREATE INDEX pulled_listed ON pulled (author, mark) WHERE topics IS NOT NULL;
+
+-- The entries for the followers of a topic after a mark.
+CREATE TABLE pulled_topics (
+    topic text COLLATE "C" NOT NULL,
+    mark  bigint NOT NULL,
+    PRIMARY KEY (topic, mark)
+);
 
 -- The last mark of `pulled`, in one row. The transaction that takes the next one holds the row until its commit, so
 -- marks become visible in their order (those of a sequence would not). The row stays when entries are dropped.

@@ -98,8 +98,8 @@ CREATE TABLE erasures (
 ) WITHOUT ROWID;
 CREATE INDEX erasures_due ON erasures (due_at);
 
--- Follows and restrictions
--- ------------------------
+-- Follows, restrictions, filters and lists
+-- ----------------------------------------
 
 CREATE TABLE follows (
     seq      INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -137,11 +137,12 @@ CREATE TABLE follow_rejections (
 CREATE INDEX follow_rejections_by ON follow_rejections (follower);
 
 -- Restrictions between two users. `maker` hides their posts from `target` (hide), does not see those of `target`
--- (mute), or both (block).
+-- (mute), or both (block). In their timeline, `maker` does not see the reposts of `target` (reposts), or neither posts
+-- nor reposts, because an exclusive list of `maker` has `target` (listed).
 CREATE TABLE restrictions (
     maker TEXT NOT NULL REFERENCES users (id),
     target  TEXT NOT NULL REFERENCES users (id),
-    kind  TEXT NOT NULL CHECK (kind IN ('hide', 'mute', 'block', 'reposts')),
+    kind  TEXT NOT NULL CHECK (kind IN ('hide', 'mute', 'block', 'reposts', 'listed')),
     at    INTEGER NOT NULL,
     -- When a mute ends by itself; NULL: never.
     until INTEGER,
@@ -162,6 +163,70 @@ CREATE TABLE post_alerts (
 ) WITHOUT ROWID;
 -- The recipients of an author's posts, in ascending order.
 CREATE INDEX post_alerts_author ON post_alerts (author, user);
+
+-- Filters: words that a user does not want to read.
+CREATE TABLE filters (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner      TEXT NOT NULL REFERENCES users (id),
+    -- A JSON array of words and phrases.
+    words      TEXT NOT NULL,
+    action     TEXT NOT NULL CHECK (action IN ('hide', 'warn')),
+    -- A JSON array of the names of places: see FilterContext.
+    contexts   TEXT NOT NULL,
+    -- Whether words match as a whole only.
+    whole_word INTEGER NOT NULL,
+    -- When the filter ends by itself; NULL: never.
+    until      INTEGER,
+    created_at INTEGER NOT NULL,
+    -- The id that an idempotency key has reserved for it; NULL: none.
+    reserved   INTEGER UNIQUE
+);
+-- The filters of a user, oldest first.
+CREATE INDEX filters_owner ON filters (owner, id);
+
+-- Lists: users and topics that a user gathers, to read their posts together.
+CREATE TABLE lists (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    owner      TEXT NOT NULL REFERENCES users (id),
+    name       TEXT NOT NULL,
+    -- Whether the posts and reposts of its users are left out of the timeline of the owner.
+    exclusive  INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    -- The id that an idempotency key has reserved for it; NULL: none.
+    reserved   INTEGER UNIQUE
+);
+-- The lists of a user, oldest first.
+CREATE INDEX lists_owner ON lists (owner, id);
+
+CREATE TABLE list_users (
+    list   INTEGER NOT NULL REFERENCES lists (id),
+    member TEXT NOT NULL REFERENCES users (id),
+    at     INTEGER NOT NULL,
+    PRIMARY KEY (list, member)
+) WITHOUT ROWID;
+-- The users of a list, latest first.
+CREATE INDEX list_users_added ON list_users (list, at, member);
+-- Removes an erased user from all lists.
+CREATE INDEX list_users_member ON list_users (member, list);
+
+CREATE TABLE list_topics (
+    list  INTEGER NOT NULL REFERENCES lists (id),
+    topic TEXT NOT NULL,
+    at    INTEGER NOT NULL,
+    PRIMARY KEY (list, topic)
+) WITHOUT ROWID;
+-- Whether any list has a topic.
+CREATE INDEX list_topics_topic ON list_topics (topic);
+
+-- The topics that users follow.
+CREATE TABLE topic_follows (
+    follower TEXT NOT NULL REFERENCES users (id),
+    topic    TEXT NOT NULL,
+    at       INTEGER NOT NULL,
+    PRIMARY KEY (follower, topic)
+) WITHOUT ROWID;
+-- Whether anybody follows a topic.
+CREATE INDEX topic_follows_topic ON topic_follows (topic);
 
 -- Posts and topics
 -- ----------------
@@ -631,18 +696,31 @@ CREATE INDEX jobs_author ON jobs (author, id);
 CREATE TABLE pulled (
     -- The order of commits: one transaction writes at a time. Never reused.
     mark     INTEGER PRIMARY KEY AUTOINCREMENT,
-    job      INTEGER NOT NULL,
+    -- NULL: an entry for followers of topics and for lists. A repeated job appends it again, and inboxes ignore it.
+    job      INTEGER,
     author   TEXT NOT NULL,
     -- The kind letter of an entry, and its post.
     kind     TEXT NOT NULL,
     post     INTEGER NOT NULL,
     -- Whether some inboxes may contain the entry already.
     repeated INTEGER NOT NULL,
-    at       INTEGER NOT NULL
+    at       INTEGER NOT NULL,
+    -- NULL: the entry is for the followers of the author; otherwise for users who follow one of these topics, and for
+    -- lists that have one of them or the author, an array.
+    topics   TEXT
 );
 CREATE UNIQUE INDEX pulled_job ON pulled (job);
--- The entries of an author after a mark.
-CREATE INDEX pulled_author ON pulled (author, mark);
+-- The entries for the followers of an author after a mark.
+CREATE INDEX pulled_author ON pulled (author, mark) WHERE topics IS NULL;
+-- The entries for lists that have an author, after a mark.
+CREATE INDEX pulled_listed ON pulled (author, mark) WHERE topics IS NOT NULL;
+
+-- The entries for the followers of a topic after a mark.
+CREATE TABLE pulled_topics (
+    topic TEXT NOT NULL,
+    mark  INTEGER NOT NULL,
+    PRIMARY KEY (topic, mark)
+) WITHOUT ROWID;
 
 -- Items of all kinds of work that cannot be decoded, always fail or were given up, with the reason.
 CREATE TABLE quarantine (

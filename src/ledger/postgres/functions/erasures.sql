@@ -1,4 +1,4 @@
--- revision: 4
+-- revision: 7
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.
@@ -150,14 +150,16 @@ BEGIN
     END LOOP;
 END $$;
 
--- Removes other rows of a user, `p_max` at most: restrictions and post alerts both ways, notifications to the user,
--- read markers, muted conversations, idempotency keys, devices, preferences, pushes, counters of favourites. Returns
--- the number of rows.
+-- Removes other rows of a user, `p_max` at most: lists and their members, the user from lists of others, restrictions
+-- and post alerts both ways, filters, followed topics, notifications to the user, read markers, muted conversations,
+-- idempotency keys, devices, preferences, pushes, counters of favourites. Returns the number of rows.
 CREATE OR REPLACE FUNCTION feedline_erase_rest(p_user text, p_max bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     remaining bigint := p_max;
     rest record;
 BEGIN
+    -- Locks the row in `users`: before that in `notified`, as everywhere.
+    remaining := remaining - feedline_erase_lists(p_user, remaining);
     PERFORM FROM notified WHERE owner = p_user FOR NO KEY UPDATE;
     FOR rest IN SELECT * FROM (VALUES
         ('restrictions', 'maker, kind, target', 'maker = $1', 'restricted_by'),
@@ -168,6 +170,9 @@ BEGIN
         ('follow_rejections', 'followee, follower', 'follower = $1', NULL),
         ('post_alerts', 'owner, author', 'owner = $1', 'post_alerts_of'),
         ('post_alerts_of', 'author, owner', 'author = $1', 'post_alerts'),
+        ('filters', 'id', 'owner = $1', NULL),
+        ('topic_follows', 'follower, topic', 'follower = $1', NULL),
+        ('list_users', 'list, member', 'member = $1', NULL),
         ('notification_people', 'owner, notification, person', 'owner = $1', NULL),
         ('notifications', 'owner, id', 'owner = $1', NULL),
         ('app_notifications', 'owner, object', 'owner = $1', NULL),

@@ -1,8 +1,8 @@
--- revision: 1
+-- revision: 2
 -- The outlet.
 
 -- As feedline_restrict, and writes an event for each follow that ends: `p_events` has one for each reader. The last
--- parameters are the event of the restriction itself.
+-- parameters are the event of the restriction itself, or NULL.
 CREATE OR REPLACE FUNCTION feedline_restrict_with_events(
     p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_ends_follows boolean, p_jobs text[],
     p_now bigint, p_events text[], p_pending int, p_restricted text, p_restricted_pending int, p_until bigint,
@@ -18,7 +18,7 @@ BEGIN
     JOIN follows f ON f.follower = edge.reader AND f.followee = edge.author;
     submitted := feedline_restrict(p_kind, p_maker, p_target, p_readers, p_authors, p_ends_follows, p_jobs, p_now,
         p_until, p_request_events, p_request_pending);
-    IF submitted IS NOT NULL THEN
+    IF submitted IS NOT NULL AND p_restricted IS NOT NULL THEN
         INSERT INTO events (at, event, pending) VALUES (p_now, p_restricted, p_restricted_pending);
     END IF;
     IF submitted IS NOT NULL AND p_ends_follows AND ended IS NOT NULL THEN

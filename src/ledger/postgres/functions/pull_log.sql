@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- The pull log.
 
 -- Appends an entry, unless the job has one. Returns its mark.
@@ -17,5 +17,19 @@ BEGIN
         RETURN new_mark;
     END IF;
     UPDATE pulled_end SET mark = new_mark;
+    RETURN new_mark;
+END $$;
+
+-- Appends an entry for the followers of topics. Returns its mark.
+CREATE OR REPLACE FUNCTION feedline_append_pulled_by_topics(
+    p_author text, p_kind text, p_post bigint, p_topics text[], p_now bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    new_mark bigint;
+BEGIN
+    UPDATE pulled_end SET mark = mark + 1 RETURNING mark INTO new_mark;
+    INSERT INTO pulled (mark, author, kind, post, repeated, at, topics)
+    VALUES (new_mark, p_author, p_kind, p_post, true, p_now, p_topics);
+    INSERT INTO pulled_topics (topic, mark) SELECT DISTINCT topic, new_mark FROM unnest(p_topics) AS named (topic);
     RETURN new_mark;
 END $$;

@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- Restrictions between two users. The caller decides which inboxes they concern (those of `p_readers`, each with the
 -- posts of the author at the same place of `p_authors`), and the job of each.
 
@@ -33,9 +33,10 @@ BEGIN
     RETURN submitted;
 END $$;
 
--- Removes a restriction, and submits the jobs of the readers who follow the author. `p_due`, if it is not NULL: only if
--- the restriction ends by itself, at this time at the latest. Returns the numbers of the jobs, two each, 0 for the
--- other readers; NULL: there was no restriction.
+-- Removes a restriction, and submits the jobs of the readers who follow the author or any topic, or
+-- have a list, which exclusive lists do not concern. `p_due`, if it is not
+-- NULL: only if the restriction ends by itself, at this time at the latest. Returns the numbers of the jobs, two each,
+-- 0 for the other readers; NULL: there was no restriction.
 CREATE OR REPLACE FUNCTION feedline_unrestrict(
     p_kind text, p_maker text, p_target text, p_readers text[], p_authors text[], p_jobs text[], p_now bigint,
     p_due bigint
@@ -51,7 +52,10 @@ BEGIN
     END IF;
     DELETE FROM restricted_by WHERE target = p_target AND kind = p_kind AND maker = p_maker;
     FOR n IN 1 .. array_length(p_readers, 1) LOOP
-        IF EXISTS (SELECT FROM follows WHERE follower = p_readers[n] AND followee = p_authors[n]) THEN
+        IF EXISTS (SELECT FROM follows WHERE follower = p_readers[n] AND followee = p_authors[n])
+            OR EXISTS (SELECT FROM topic_follows WHERE follower = p_readers[n])
+            OR (p_kind <> 'listed' AND EXISTS (SELECT FROM lists WHERE owner = p_readers[n]))
+        THEN
             submitted := submitted || feedline_submit_job(p_jobs[n], p_now);
         ELSE
             submitted := submitted || ARRAY[0, 0]::bigint[];

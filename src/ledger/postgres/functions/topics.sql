@@ -1,4 +1,4 @@
--- revision: 1
+-- revision: 2
 -- The topics of posts.
 
 -- Moves a post from its old topics to the new ones. `p_folded` are the names of these as they are searched.
@@ -33,4 +33,16 @@ BEGIN
             ON CONFLICT (name) DO UPDATE SET posts = topics.posts + 1, last = greatest(topics.last, excluded.last);
         END IF;
     END LOOP;
+END $$;
+
+-- Adds a topic to those that a user follows, unless the user follows `p_max` others. Returns whether the user follows
+-- it.
+CREATE OR REPLACE FUNCTION feedline_follow_topic(p_user text, p_topic text, p_now bigint, p_max bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM users WHERE id = p_user FOR NO KEY UPDATE;
+    INSERT INTO topic_follows (follower, topic, at) SELECT p_user, p_topic, p_now
+    WHERE (SELECT count(*) FROM topic_follows WHERE follower = p_user AND topic <> p_topic) < p_max
+    ON CONFLICT DO NOTHING;
+    RETURN EXISTS (SELECT FROM topic_follows WHERE follower = p_user AND topic = p_topic);
 END $$;

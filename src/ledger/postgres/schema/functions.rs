@@ -32,6 +32,8 @@ pub(super) const FUNCTIONS: &[FunctionFile] = function_files![
     "jobs",
     "follows",
     "restrictions",
+    "filters",
+    "lists",
     "topics",
     "audience",
     "posts",

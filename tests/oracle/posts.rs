@@ -1,0 +1,60 @@
+//! Posts, and who may see them.
+
+use serde_json::{Value, json};
+
+use crate::model::User;
+
+/// The audience of a post.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Visibility {
+    Public,
+    Followers,
+    /// Mutual follows of the author.
+    Friends,
+    /// The listed users, if they follow the author.
+    OnlyTo(Vec<User>),
+    NotTo(Vec<User>),
+}
+
+/// The place where a reader sees a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ViewContext {
+    /// Requested by id, or on a profile.
+    Direct,
+    /// Listed with others: timelines, topics.
+    Listed,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Post {
+    pub(crate) author: User,
+    pub(crate) text: String,
+    pub(crate) topic: Option<&'static str>,
+    pub(crate) visibility: Visibility,
+    /// Removed by the backend: only the author sees it.
+    pub(crate) is_removed: bool,
+    /// The reposted post.
+    pub(crate) repost: Option<u64>,
+    /// The post that it quotes.
+    pub(crate) quote: Option<u64>,
+}
+
+impl Post {
+    /// A post with a text alone.
+    pub(crate) fn new(author: User, text: String, visibility: Visibility) -> Self {
+        Self { author, text, topic: None, visibility, is_removed: false, repost: None, quote: None }
+    }
+}
+
+impl Visibility {
+    /// The visibility as the API has it.
+    pub(crate) fn as_json(&self) -> Value {
+        match self {
+            Self::Public => json!("public"),
+            Self::Followers => json!("followers"),
+            Self::Friends => json!("friends"),
+            Self::OnlyTo(those) => json!({ "only_to": those }),
+            Self::NotTo(those) => json!({ "not_to": those }),
+        }
+    }
+}
