@@ -22,7 +22,9 @@ impl RedisServer {
         Self::start_as("no")
     }
 
-    /// Starts a server with an append-only file, which it reloads after [`kill`](Self::kill).
+    /// Starts a server with an append-only file, which it reloads after [`kill`](Self::kill). Each write is in the file
+    /// before its reply: `appendfsync no` leaves only the flush to the system, where `everysec` also delays writes for
+    /// up to 2 s while the disk is slow.
     pub fn start_appending() -> Self {
         Self::start_as("yes")
     }
@@ -135,7 +137,8 @@ impl Drop for RedisServer {
 
 fn spawn(port: u16, dir: &TempDir, appending: &str) -> Child {
     Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", appending])
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .args(["--appendonly", appending, "--appendfsync", "no"])
         .arg("--dir")
         .arg(dir.path())
         .arg("--unixsocket")
