@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use feedline::broker::{InboxOptions, InboxStore, LedgerRecord, RedisBroker, RedisOptions};
-use feedline::model::{Entry, PostId, UserId};
+use feedline::model::{Entry, InboxId, PostId, UserId};
 use serde_json::{Value, json};
 
 use crate::chaos;
-use crate::cluster::{Cluster, attempt, done, pause, post, resume, until};
+use crate::cluster::{Cluster, attempt, done, pause, post, resume, timeline, until};
 use crate::proxy::Proxy;
 use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
@@ -28,9 +28,16 @@ enum Change {
     Hide,
     Unfollow,
     DeleteComment,
+    Filter,
+    Remove,
+    Unrepost,
+    RepostsOff,
+    Detach,
+    Exclusive,
+    UnfollowTopic,
 }
 
-const CHANGES: [Change; 7] = [
+const CHANGES: [Change; 14] = [
     Change::Delete,
     Change::Edit,
     Change::Restrict,
@@ -38,6 +45,13 @@ const CHANGES: [Change; 7] = [
     Change::Hide,
     Change::Unfollow,
     Change::DeleteComment,
+    Change::Filter,
+    Change::Remove,
+    Change::Unrepost,
+    Change::RepostsOff,
+    Change::Detach,
+    Change::Exclusive,
+    Change::UnfollowTopic,
 ];
 
 /// A post by ann that a user has read at the other node, and a comment on it.
@@ -46,26 +60,53 @@ struct Scene {
     reader: String,
     post: u64,
     comment: Value,
+    /// The repost or the quote of the post by bo, or the reader's exclusive list; 0 if the change needs none.
+    other: u64,
+}
+
+/// Calls an operation that creates an object, and returns its id.
+async fn created(node: &Server, user: &str, method: &str, path: &str, body: &Value) -> u64 {
+    let (status, body) = attempt(node, user, method, path, body).await;
+    assert!(matches!(status, 200 | 201), "{method} {path}: {status} {body}");
+    body["id"].as_u64().expect("an id")
 }
 
 impl Scene {
     /// Writes everything at one node, and reads it at the other to fill the cache.
     async fn set(change: Change, round: usize, [a, b]: [&Server; 2]) -> Self {
         let reader = format!("reader{round}");
-        done(a, &reader, "GET", &format!("/users/{reader}")).await;
+        for user in [&*reader, "bo"] {
+            done(a, user, "GET", &format!("/users/{user}")).await;
+        }
         let post = match change {
             Change::Unfollow => {
                 done(a, &reader, "PUT", "/users/ann/follow").await;
-                let text = json!({ "text": "old", "visibility": "followers" });
-                let (status, body) = attempt(a, "ann", "POST", "/posts", &text).await;
-                assert_eq!(status, 201, "{body}");
-                body["id"].as_u64().expect("an id")
+                created(a, "ann", "POST", "/posts", &json!({ "text": "old", "visibility": "followers" })).await
+            }
+            Change::Exclusive => {
+                done(a, &reader, "PUT", "/users/ann/follow").await;
+                post(a, "ann", "old").await
+            }
+            Change::UnfollowTopic => {
+                done(a, &reader, "PUT", "/topics/news/follow").await;
+                post(a, "ann", "old #news").await
             }
             _ => post(a, "ann", "old").await,
         };
         let comments = format!("/posts/{post}/comments");
         let (_, comment) = attempt(a, "ann", "POST", &comments, &json!({ "text": "a comment" })).await;
-        let scene = Self { change, reader, post, comment: comment["id"].clone() };
+        let other = match change {
+            Change::Unrepost | Change::RepostsOff => {
+                done(a, &reader, "PUT", "/users/bo/follow").await;
+                created(a, "bo", "PUT", &format!("/posts/{post}/repost"), &Value::Null).await
+            }
+            Change::Detach => created(a, "bo", "POST", "/posts", &json!({ "text": "look", "quote": post })).await,
+            Change::Exclusive => {
+                created(a, &reader, "POST", "/lists", &json!({ "name": "near", "exclusive": true })).await
+            }
+            _ => 0,
+        };
+        let scene = Self { change, reader, post, comment: comment["id"].clone(), other };
         until("the other node shows it", async || scene.shows_old(b).await).await;
         scene
     }
@@ -80,9 +121,16 @@ impl Scene {
             Change::Hide => (ann, "PUT", format!("/users/{reader}/hide"), Value::Null),
             Change::Unfollow => (reader, "DELETE", "/users/ann/follow".to_owned(), Value::Null),
             Change::DeleteComment => (ann, "DELETE", format!("/comments/{}", self.comment), Value::Null),
+            Change::Filter => (reader, "POST", "/filters".to_owned(), json!({ "words": ["old"] })),
+            Change::Remove => ("", "PUT", format!("{path}/removal"), json!({ "reason": "a rule" })),
+            Change::Unrepost => ("bo", "DELETE", format!("{path}/repost"), Value::Null),
+            Change::RepostsOff => (reader, "PUT", "/users/bo/reposts/mute".to_owned(), Value::Null),
+            Change::Detach => (ann, "DELETE", format!("/posts/{}/quote", self.other), Value::Null),
+            Change::Exclusive => (reader, "PUT", format!("/lists/{}/users/ann", self.other), Value::Null),
+            Change::UnfollowTopic => (reader, "DELETE", "/topics/news/follow".to_owned(), Value::Null),
         };
         let (status, body) = attempt(a, user, method, &path, &body).await;
-        assert_eq!(status, 200, "{:?}: {body}\n{}", self.change, a.log());
+        assert!(matches!(status, 200 | 201), "{:?}: {status} {body}\n{}", self.change, a.log());
     }
 
     /// Whether a node still answers with the old state.
@@ -93,6 +141,16 @@ impl Scene {
                 let path = format!("/comments/{}/like", self.comment);
                 attempt(node, reader, "PUT", &path, &Value::Null).await.0 == 200
             }
+            Change::Filter => {
+                let page = done(node, reader, "GET", "/posts/explore?limit=5").await;
+                page["items"].as_array().is_some_and(|items| items.iter().any(|item| item["id"] == self.post))
+            }
+            Change::Detach => {
+                let quote = done(node, reader, "GET", &format!("/posts/{}", self.other)).await;
+                quote["quote"]["state"] == "shown"
+            }
+            Change::Unrepost | Change::RepostsOff => timeline(node, reader).await.contains(&self.other),
+            Change::Exclusive | Change::UnfollowTopic => timeline(node, reader).await.contains(&self.post),
             _ => {
                 let (status, body) = attempt(node, reader, "GET", &format!("/posts/{}", self.post), &Value::Null).await;
                 assert!(matches!(status, 200 | 404), "{:?}: {status} {body}", self.change);
@@ -142,7 +200,7 @@ async fn concurrent_reads_do_not_restore_stale_data(cluster: Cluster) {
 
 async fn woken_nodes_do_not_serve_stale_data(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
-    for round in 0..chaos::rounds(7, 140) {
+    for round in 0..chaos::rounds(CHANGES.len(), 140) {
         let scene = Scene::set(CHANGES[round % CHANGES.len()], round, [a, b]).await;
         pause(b);
         let begun = Instant::now();
@@ -178,7 +236,11 @@ async fn new_followers_get_the_next_post_of_every_node(cluster: Cluster) {
 
 /// The posts in an inbox.
 async fn held(broker: &RedisBroker, user: &str) -> BTreeSet<PostId> {
-    let inbox = broker.read_inbox(&UserId::parse(user).expect("an id")).await.expect("an answer").expect("an inbox");
+    let inbox = broker
+        .read_inbox(&InboxId::Timeline(UserId::parse(user).expect("an id")))
+        .await
+        .expect("an answer")
+        .expect("an inbox");
     let mut held = BTreeSet::new();
     for (_, entry) in inbox.entries {
         match entry {
