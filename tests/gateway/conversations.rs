@@ -30,6 +30,10 @@ async fn act(server: &Server, post: u64, comment: u64) {
     say(server, "bo", post, json!({ "text": "a comment" })).await;
     say(server, "bo", post, json!({ "text": "a reply", "reply_to": comment })).await;
     say(server, "cy", post, json!({ "text": "a mention of @ann" })).await;
+    server.done("bo", "PUT", &format!("/posts/{post}/repost"), &Value::Null).await;
+    server.done("bo", "DELETE", &format!("/posts/{post}/repost"), &Value::Null).await;
+    server.done("cy", "PUT", &format!("/posts/{post}/repost"), &Value::Null).await;
+    server.done("bo", "POST", "/posts", &json!({ "text": "look", "quote": post })).await;
     for path in [format!("/posts/{post}/like"), format!("/comments/{comment}/like")] {
         server.done("bo", "PUT", &path, &Value::Null).await;
         server.done("bo", "DELETE", &path, &Value::Null).await;

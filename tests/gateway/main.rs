@@ -80,6 +80,7 @@ mod rates;
 mod reading;
 mod reload;
 mod reports;
+mod repost_rules;
 mod reposts;
 mod restrictions;
 mod revocations;

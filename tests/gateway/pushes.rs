@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::push_receiver::{GRACE, Receiver, register, server, server_with};
-use crate::server::{PATIENCE, Server, signed, unix};
+use crate::server::{PATIENCE, Server, signed, unix, until};
 
 /// The user mentions ann in a post.
 async fn mention(server: &Server, by: &str, text: &str) -> u64 {
@@ -45,8 +45,22 @@ async fn each_kind_has_its_title_and_body_in_both_languages() {
     let said = done("ann", "POST", &comments, json!({ "text": "what ann said" })).await["id"].clone();
     let headers = [("x-api-key", crate::server::API_KEY), ("x-user", "ann")];
     for (locale, titles) in [
-        ("en", ["commented on", "replied to", "liked", "followed", "mentioned", "New post by"]),
-        ("zh_CN", ["评论", "回复", "赞", "关注", "提到", "发布"]),
+        (
+            "en",
+            [
+                "commented on",
+                "replied to",
+                "liked",
+                "reposted your post",
+                "quoted you",
+                "followed",
+                "mentioned",
+                "New post by",
+                "accepted your request",
+                "asked to follow",
+            ],
+        ),
+        ("zh_CN", ["评论", "回复", "赞", "转发", "引用", "关注", "提到", "发布", "通过", "请求关注"]),
     ] {
         // Each cause is the only one that waits, so that none becomes a digest.
         let receiver = Receiver::start(&[]).await;
@@ -54,26 +68,42 @@ async fn each_kind_has_its_title_and_body_in_both_languages() {
         let answer = server.http("PUT", "/api/v1/devices/hook", &headers, &device.to_string()).await;
         assert_eq!(answer.status.as_u16(), 200, "{answer:?}");
         let by = format!("bo-{}", &locale[..2]);
-        let causes: [(&str, String, Value, &str); 6] = [
+        let causes: [(&str, String, Value, &str); 10] = [
             ("POST", comments.clone(), json!({ "text": "a comment" }), "a comment"),
             ("POST", comments.clone(), json!({ "text": "a reply", "reply_to": said }), "a reply"),
             ("PUT", format!("/posts/{post}/like"), Value::Null, "what ann wrote"),
+            ("PUT", format!("/posts/{post}/repost"), Value::Null, "what ann wrote"),
+            ("POST", "/posts".into(), json!({ "text": "a quote", "quote": post }), "a quote"),
             ("PUT", "/users/ann/follow".into(), Value::Null, ""),
             ("POST", "/posts".into(), json!({ "text": "in a post, @ann" }), "in a post, @ann"),
             ("POST", "/posts".into(), json!({ "text": "an alert" }), "an alert"),
+            ("PUT", "/users/me/requests/ann".into(), Value::Null, ""),
+            ("PUT", "/users/ann/follow".into(), Value::Null, ""),
         ];
         for ((method, path, body, text), title) in causes.into_iter().zip(titles) {
-            if text == "an alert" {
-                done("ann", "PUT", &format!("/users/{by}/notify"), Value::Null).await;
+            match title {
+                "New post by" | "发布" => drop(done("ann", "PUT", &format!("/users/{by}/notify"), Value::Null).await),
+                "accepted your request" | "通过" => {
+                    done(&by, "PATCH", "/users/me", json!({ "locked": true })).await;
+                    done("ann", "PUT", &format!("/users/{by}/follow"), Value::Null).await;
+                }
+                "asked to follow" | "请求关注" => {
+                    done(&by, "DELETE", "/users/ann/follow", Value::Null).await;
+                    done("ann", "PATCH", "/users/me", json!({ "locked": true })).await;
+                }
+                _ => {}
             }
             let before = receiver.received.lock().len();
             done(&by, method, &path, body).await;
-            let push = receiver.wait_for(before + 1).await.remove(before);
+            let alert = async || receiver.received.lock().iter().skip(before).find(|it| it["push"] == "alert").cloned();
+            until("it is pushed", async || alert().await.is_some()).await;
+            let push = alert().await.expect("a push");
             let shown = push["title"].as_str().unwrap_or_default();
             assert!(shown.contains(title) && shown.contains(&by), "{locale} {path}: {push}");
             assert_eq!(push["body"], text, "{locale} {path}: {push}");
             assert!(!push.to_string().contains("{t") && !push.to_string().contains("{n"), "{push}");
         }
+        done("ann", "PATCH", "/users/me", json!({ "locked": false })).await;
     }
 }
 
