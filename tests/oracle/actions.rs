@@ -65,6 +65,10 @@ pub(crate) enum Act {
         user: User,
         on: bool,
     },
+    /// The backend limits a user.
+    Limit {
+        user: User,
+    },
     /// The backend removes a post, or restores it.
     Remove {
         id: u64,
@@ -75,6 +79,13 @@ pub(crate) enum Act {
         by: User,
         id: u64,
         on: bool,
+        /// Whether only the followers of the user see the repost.
+        is_narrow: bool,
+    },
+    /// The author of a quoted post detaches the quote.
+    Detach {
+        by: User,
+        id: u64,
     },
     CreateFilter(Filter),
     ChangeFilter {
@@ -189,8 +200,13 @@ impl Act {
                 let body = if *on { json!({ "level": "suspended" }) } else { Value::Null };
                 (set_or_end(*on), format!("/users/{user}/suspend"), body)
             }
+            Self::Limit { user } => ("PUT", format!("/users/{user}/suspend"), json!({ "level": "limited" })),
             Self::Remove { id, on } => (set_or_end(*on), format!("/posts/{id}/removal"), Value::Null),
-            Self::Repost { id, on, .. } => (set_or_end(*on), format!("/posts/{id}/repost"), Value::Null),
+            Self::Repost { id, on, is_narrow, .. } => {
+                let body = if *is_narrow { json!({ "visibility": "followers" }) } else { Value::Null };
+                (set_or_end(*on), format!("/posts/{id}/repost"), body)
+            }
+            Self::Detach { id, .. } => ("DELETE", format!("/posts/{id}/quote"), Value::Null),
             Self::CreateFilter(filter) => {
                 let Filter { words, hides, contexts, .. } = filter;
                 let body = json!({ "words": words, "action": filters::action(*hides), "in": filters::names(contexts) });
@@ -228,16 +244,22 @@ impl Act {
                 model.publish(made, Post { quote, ..post.clone() });
                 model.notify_of_quote(made);
             }
-            Self::Repost { by, id, on: true } => {
+            Self::Repost { by, id, on: true, is_narrow } => {
                 let meant = model.meant_by(*id);
                 if let Some(made) = made {
                     let post = &model.posts[&meant];
-                    let visibility = if post.author == *by { post.visibility.clone() } else { Visibility::Public };
+                    // One's own post is never shown to more than it was.
+                    let visibility = match &post.visibility {
+                        narrower if post.author == *by && *narrower != Visibility::Public => narrower.clone(),
+                        _ if *is_narrow => Visibility::Followers,
+                        _ => Visibility::Public,
+                    };
                     let repost = Post { repost: Some(meant), ..Post::new(by, String::new(), visibility) };
                     model.publish(made, repost);
                 }
             }
-            Self::Repost { by, id, on: false } => {
+            Self::Detach { id, .. } => model.detach(*id),
+            Self::Repost { by, id, on: false, .. } => {
                 if let Some(repost) = model.repost_by(by, model.meant_by(*id)) {
                     model.delete(repost);
                 }
@@ -287,6 +309,7 @@ impl Act {
             Self::Uncomment { id, .. } => model.uncomment(*id),
             Self::Mark { mark, by, id, on, .. } => model.mark(*mark, by, *id, *on),
             Self::Suspend { user, on } => model.suspend(user, *on),
+            Self::Limit { user } => model.limit(user),
             Self::Remove { id, on } => model.remove(*id, *on),
             Self::CreateFilter(filter) => drop(model.filters.insert(made.expect("an id"), filter.clone())),
             Self::ChangeFilter { id, change, .. } => model.filters.get_mut(id).expect("a filter").change(change),
@@ -303,9 +326,11 @@ impl Act {
     /// The existing post that the action refers to.
     pub(crate) fn post(&self) -> Option<u64> {
         match self {
-            Self::Edit { id, .. } | Self::Delete { id, .. } | Self::Remove { id, .. } | Self::Repost { id, .. } => {
-                Some(*id)
-            }
+            Self::Edit { id, .. }
+            | Self::Delete { id, .. }
+            | Self::Remove { id, .. }
+            | Self::Repost { id, .. }
+            | Self::Detach { id, .. } => Some(*id),
             Self::Comment(Comment { post, .. }) | Self::Uncomment { post, .. } | Self::Mark { post, .. } => Some(*post),
             _ => None,
         }
@@ -328,7 +353,7 @@ impl Act {
             | Self::Lock { user: by, .. }
             | Self::Answer { by, .. }
             | Self::RemoveFollower { by, .. } => by,
-            Self::Suspend { .. } | Self::Remove { .. } | Self::Notify(_) => "",
+            Self::Suspend { .. } | Self::Limit { .. } | Self::Remove { .. } | Self::Notify(_) => "",
             Self::CreateFilter(Filter { owner: by, .. })
             | Self::ChangeFilter { by, .. }
             | Self::DeleteFilter { by, .. }
@@ -341,6 +366,7 @@ impl Act {
             | Self::Delete { by, .. }
             | Self::Uncomment { by, .. }
             | Self::Mark { by, .. }
+            | Self::Detach { by, .. }
             | Self::Repost { by, .. } => by,
         }
     }
@@ -358,7 +384,7 @@ impl Act {
     /// Whether the action creates an object. A second repost of a post returns the first.
     pub(crate) fn creates(&self, model: &Model) -> bool {
         match self {
-            Self::Repost { by, id, on: true } => model.repost_by(by, model.meant_by(*id)).is_none(),
+            Self::Repost { by, id, on: true, .. } => model.repost_by(by, model.meant_by(*id)).is_none(),
             _ => self.makes().is_some(),
         }
     }
@@ -409,6 +435,7 @@ impl Act {
             | Self::Delete { id, .. }
             | Self::Remove { id, .. }
             | Self::Repost { id, .. }
+            | Self::Detach { id, .. }
             | Self::ChangeFilter { id, .. }
             | Self::DeleteFilter { id, .. }
             | Self::SetExclusive { id, .. }
@@ -425,6 +452,7 @@ impl Act {
             | Self::Answer { .. }
             | Self::RemoveFollower { .. }
             | Self::Suspend { .. }
+            | Self::Limit { .. }
             | Self::CreateFilter(_)
             | Self::CreateList(_)
             | Self::FollowTopic { .. }

@@ -191,11 +191,15 @@ pub(crate) fn quoted(
         model.may_see(reader, quoted, ViewContext::Listed) && !model.hides_quoted(reader, quoted, context)
     };
     let is_seen = |quoted: &u64| model.posts.get(quoted).is_some_and(is_shown);
-    let state = post.quote.map(|quoted| if is_seen(&quoted) { "shown" } else { "unavailable" });
+    let state = post.quote.map(|quoted| match quoted {
+        _ if post.is_detached => "detached",
+        quoted if is_seen(&quoted) => "shown",
+        _ => "unavailable",
+    });
     let quote = (item["quote"]["id"].as_u64(), item["quote"]["state"].as_str());
     same(&format!("what {id} quotes, for {reader}"), &quote, &(post.quote, state))?;
     let shown = item["quote"]["post"]["id"].as_u64();
-    same(&format!("the quoted post of {id}"), &shown, &post.quote.filter(is_seen))
+    same(&format!("the quoted post of {id}"), &shown, &post.attached().filter(is_seen))
 }
 
 /// The ids of the items of a list.
@@ -345,7 +349,7 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
         person(node, model, from, by).await?;
         return timeline(node, model, from, 20, Exactness::Arrived).await;
     }
-    if let Act::Suspend { user, .. } | Act::Lock { user, .. } = act {
+    if let Act::Suspend { user, .. } | Act::Limit { user } | Act::Lock { user, .. } = act {
         profile(node, model, reader, user, 20).await?;
         return timeline(node, model, reader, 20, Exactness::Arrived).await;
     }

@@ -18,7 +18,7 @@ const MAX_LISTS: usize = 3;
 /// Chooses the next user action.
 pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) -> Act {
     let by = *random.pick(&USERS);
-    let chosen = match random.below(70) {
+    let chosen = match random.below(71) {
         0..2 => one_of_whom(random, model, by).map(|id| Act::Delete { by, id }),
         2 => one_of_whom(random, model, by).map(|id| {
             let visibility = (random.below(2) == 0).then(|| some_visibility(random));
@@ -53,6 +53,18 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
             Some(user) if random.below(4) > 0 => Act::Suspend { user, on: false },
             _ => Act::Suspend { user: by, on: true },
         }),
+        69 => Some(match model.limited.first() {
+            Some(user) if random.below(3) > 0 => Act::Suspend { user, on: false },
+            _ => Act::Limit { user: by },
+        }),
+        70 => {
+            let quotes = model.posts.iter().filter_map(|(id, post)| Some((*id, model.posts.get(&post.quote?)?.author)));
+            let quotes: Vec<(u64, User)> = quotes.collect();
+            (!quotes.is_empty()).then(|| {
+                let (id, by) = *random.pick(&quotes);
+                Act::Detach { by, id }
+            })
+        }
         37..39 => {
             let removed: Vec<u64> = model.posts.iter().filter(|(_, post)| post.is_removed).map(|(id, _)| *id).collect();
             match one_of(random, &removed) {
@@ -62,12 +74,20 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
         }
         39 => Some(Act::Lock { user: by, on: !model.locks.locked.contains(by) }),
         40..43 => answer(random, model, by),
-        43..47 => any_post(random, model).map(|id| Act::Repost { by, id, on: true }),
+        43..47 => any_post(random, model).map(|id| {
+            let is_narrow = random.below(5) == 0;
+            Act::Repost { by, id, on: true, is_narrow }
+        }),
         47 => {
             // Mostly one of the user's own.
             let mine = model.posts.iter().filter(|(_, post)| post.author == by && post.repost.is_some());
             let mine: Vec<u64> = mine.map(|(id, _)| *id).collect();
-            one_of(random, &mine).or_else(|| any_post(random, model)).map(|id| Act::Repost { by, id, on: false })
+            one_of(random, &mine).or_else(|| any_post(random, model)).map(|id| Act::Repost {
+                by,
+                id,
+                on: false,
+                is_narrow: false,
+            })
         }
         48 => {
             let to = other_of(random, by, &model.those(Edge::Follow, by));

@@ -14,8 +14,9 @@ impl Act {
         let post = &model.posts[&meant];
         let is_for_all = matches!(post.visibility, Visibility::Public | Visibility::NotTo(_));
         let is_open = is_for_all && !model.locks.locked.contains(post.author);
-        // A user who mutes the author would not see the repost.
-        let is_repostable = post.author == by || (is_open && !model.has(Edge::Mute, by, post.author));
+        // A user who mutes the author, or does not follow a limited one, would not see the repost.
+        let is_heard = !model.has(Edge::Mute, by, post.author) && !model.is_limited_for(by, post.author);
+        let is_repostable = post.author == by || (is_open && is_heard);
         let is_refused = post.is_removed || (is_repost && !is_repostable);
         if is_refused { 403 } else { 200 }
     }
@@ -24,7 +25,7 @@ impl Act {
     pub(crate) fn expected(&self, model: &Model) -> u16 {
         match self {
             _ if model.suspended.contains(self.by()) => 403,
-            Self::Suspend { .. } => 200,
+            Self::Suspend { .. } | Self::Limit { .. } | Self::Detach { .. } => 200,
             Self::Remove { id, .. } => {
                 if model.posts.contains_key(id) {
                     200

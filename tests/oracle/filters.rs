@@ -109,7 +109,7 @@ impl Model {
         }
         let named = |id: u64| self.posts.get(&id).filter(|it| self.may_see(reader, it, ViewContext::Listed));
         let reposted = post.repost.and_then(named);
-        let quoted = reposted.unwrap_or(post).quote.and_then(named);
+        let quoted = reposted.unwrap_or(post).attached().and_then(named);
         let all = [Some(post), reposted, quoted].into_iter().flatten().filter(|it| it.author != reader);
         let found = all.map(words_of).fold(BTreeSet::new(), |all, some| &all | &some);
         self.outcome_of_words(reader, &found, context)

@@ -116,7 +116,7 @@ impl Model {
         let has = |post: &Post| {
             let is_public = post.visibility == Visibility::Public && !post.is_removed && is_open(post.author);
             let is_of_topic = is_public && post.topic.is_some_and(|topic| list.topics.contains(topic));
-            (is_of_topic || is_of_user(post)) && self.may_see_own(owner, post, ViewContext::Listed)
+            (is_of_topic || is_of_user(post)) && self.may_see_own(owner, post, ViewContext::Offered)
         };
         // A round is shorter than a day.
         let is_repeat = |id: u64, post: &Post| {

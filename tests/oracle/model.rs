@@ -51,7 +51,9 @@ pub(crate) struct Model {
     pub(crate) emptied: BTreeSet<u64>,
     /// The users that the backend suspended.
     pub(crate) suspended: BTreeSet<User>,
-    /// The users that were suspended at any time.
+    /// The users that the backend limited.
+    pub(crate) limited: BTreeSet<User>,
+    /// The users that were suspended or limited at any time.
     pub(crate) ever_suspended: BTreeSet<User>,
     pub(crate) locks: Locks,
     /// The filters of all users, by id. Ids increase with time.
@@ -101,6 +103,11 @@ impl Model {
         reader != user && self.suspended.contains(user)
     }
 
+    /// Whether a user is limited, and not followed by the reader.
+    pub(crate) fn is_limited_for(&self, reader: User, user: User) -> bool {
+        reader != user && self.limited.contains(user) && !self.has(Edge::Follow, reader, user)
+    }
+
     /// Whether a reader may see a post that exists. For a repost, they must be able to see the reposted post.
     pub(crate) fn may_see(&self, reader: User, post: &Post, surface: ViewContext) -> bool {
         let sees =
@@ -132,8 +139,13 @@ impl Model {
             Visibility::OnlyTo(those) => follows && those.contains(&reader),
             Visibility::NotTo(those) => is_open && !those.contains(&reader),
         };
-        let muted = surface == ViewContext::Listed && self.has(Edge::Mute, reader, author);
-        meant && !muted && !self.has(Edge::Hide, author, reader) && !self.blocked(reader, author)
+        let muted = surface != ViewContext::Direct && self.has(Edge::Mute, reader, author);
+        let is_withheld = match surface {
+            ViewContext::Direct => false,
+            ViewContext::Listed => self.is_limited_for(reader, author),
+            ViewContext::Offered => self.limited.contains(author),
+        };
+        meant && !muted && !is_withheld && !self.has(Edge::Hide, author, reader) && !self.blocked(reader, author)
     }
 
     /// Whether a reader's timeline has a post by the rules of its author.
@@ -176,7 +188,7 @@ impl Model {
     /// The numbers of reposts and quotes of a post, whoever sees them.
     pub(crate) fn named_counts(&self, id: u64) -> [usize; 2] {
         let count = |of: fn(&Post) -> Option<u64>| self.posts.values().filter(|post| of(post) == Some(id)).count();
-        [count(|post| post.repost), count(|post| post.quote)]
+        [count(|post| post.repost), count(Post::attached)]
     }
 
     /// The reposts that a reader's timeline has, and that do not belong in it.
@@ -220,7 +232,7 @@ impl Model {
     /// Posts that are offered to all readers.
     fn discovery(&self, reader: User, belongs: impl Fn(&Post) -> bool) -> Vec<u64> {
         let is_shown = |post: &Post| belongs(post) && !self.is_filtered(reader, post, FilterContext::Topics);
-        self.listed(reader, ViewContext::Listed, is_shown)
+        self.listed(reader, ViewContext::Offered, is_shown)
     }
 
     fn listed(&self, reader: User, surface: ViewContext, belongs: impl Fn(&Post) -> bool) -> Vec<u64> {
@@ -332,14 +344,27 @@ impl Model {
         self.arrived.retain(|(reader, there)| *there != id || *reader == author);
     }
 
-    /// Suspends a user, or ends it. Posts return to all pages at once.
+    /// Suspends a user, or ends any standing. Posts return to all pages at once.
     pub(crate) fn suspend(&mut self, user: User, on: bool) {
+        self.limited.remove(user);
         if on {
             self.ever_suspended.insert(user);
             self.suspended.insert(user)
         } else {
             self.suspended.remove(user)
         };
+    }
+
+    /// Limits a user, who may have been suspended.
+    pub(crate) fn limit(&mut self, user: User) {
+        self.suspended.remove(user);
+        self.limited.insert(user);
+        self.ever_suspended.insert(user);
+    }
+
+    /// Detaches a quote from the quoted post.
+    pub(crate) fn detach(&mut self, quote: u64) {
+        self.posts.get_mut(&quote).expect("a quote").is_detached = true;
     }
 
     /// Creates or ends an edge.

@@ -72,7 +72,8 @@ pub(crate) struct Recorded {
 impl Model {
     /// Whether a reader is notified of the actions of a user.
     fn hears(&self, reader: User, user: User) -> bool {
-        reader == user || (self.meets(reader, user) && !self.has(Edge::Mute, reader, user))
+        let is_quiet = self.has(Edge::Mute, reader, user) || self.is_limited_for(reader, user);
+        reader == user || (self.meets(reader, user) && !is_quiet)
     }
 
     /// Whether somebody can be notified from a user: the sender must be able to see the recipient, too.

@@ -21,8 +21,10 @@ pub(crate) enum Visibility {
 pub(crate) enum ViewContext {
     /// Requested by id, or on a profile.
     Direct,
-    /// Listed with others: timelines, topics.
+    /// Listed with others, or named by another post. Limited authors are visible to their followers.
     Listed,
+    /// Offered: topics, the public posts of all, lists. Limited authors are in none of it.
+    Offered,
 }
 
 #[derive(Clone, Debug)]
@@ -37,12 +39,19 @@ pub(crate) struct Post {
     pub(crate) repost: Option<u64>,
     /// The post that it quotes.
     pub(crate) quote: Option<u64>,
+    /// Detached from that post by its author.
+    pub(crate) is_detached: bool,
 }
 
 impl Post {
+    /// The quoted post, unless this one was detached from it.
+    pub(crate) fn attached(&self) -> Option<u64> {
+        self.quote.filter(|_| !self.is_detached)
+    }
+
     /// A post with a text alone.
     pub(crate) fn new(author: User, text: String, visibility: Visibility) -> Self {
-        Self { author, text, topic: None, visibility, is_removed: false, repost: None, quote: None }
+        Self { author, text, topic: None, visibility, is_removed: false, repost: None, quote: None, is_detached: false }
     }
 }
 

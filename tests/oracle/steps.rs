@@ -181,7 +181,7 @@ impl Run {
             self.ids.extend(made);
             act.apply(&mut self.model, made, is_first);
             self.settle(&act).await;
-            if let Act::Suspend { on: false, .. } = act {
+            if let Act::Suspend { on: false, .. } | Act::Limit { .. } = act {
                 self.world.reload_readers(&USERS).await;
             }
             if act.is_of_filter() {

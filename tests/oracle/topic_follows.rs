@@ -48,9 +48,9 @@ impl Model {
         let author = post.author;
         let topic = post.topic.filter(|topic| self.follows_topic(reader, topic))?;
         let is_offered = post.visibility == Visibility::Public && post.repost.is_none() && !post.is_removed;
-        let is_open = !self.locks.locked.contains(author) && !self.is_excluded(reader, author);
+        let is_open = ![&self.locks.locked, &self.limited].iter().any(|users| users.contains(author));
         let is_seen = self.may_see_own(reader, post, ViewContext::Listed);
-        (reader != author && is_offered && is_open && is_seen).then_some(topic)
+        (reader != author && is_offered && is_open && !self.is_excluded(reader, author) && is_seen).then_some(topic)
     }
 
     /// The topic that a post of a timeline names as what brought it.
