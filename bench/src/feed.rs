@@ -3,6 +3,8 @@
 //! The floor has the same followers and the same writers. On Redis, a peer is measured as well: a script that does the
 //! least with Redis, or another system.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, ensure};
 use clap::Args;
 
@@ -34,6 +36,9 @@ pub(super) struct FeedOptions {
     /// [default on Redis: node tests/baseline/feed.mjs]
     #[arg(long, value_name = "COMMAND")]
     beside: Option<String>,
+    /// Another build of the server to compare with, on stores of its own
+    #[arg(long, value_name = "PATH", conflicts_with = "beside")]
+    against: Option<PathBuf>,
     /// Leaves out the floor and the peer
     #[arg(long)]
     alone: bool,
@@ -47,9 +52,20 @@ pub(super) async fn run(bench: &BenchContext, options: &FeedOptions) -> Result<R
     let stores = Stores::start(bench, options.broker).await?;
     fill(&stores, sockets).await?;
     let server = stores.start_feedline(bench).await?;
+    let other_stores = match &options.against {
+        Some(_) => Some(Stores::start_apart(bench, options.broker).await?),
+        None => None,
+    };
+    let other_build = match (&options.against, &other_stores) {
+        (Some(path), Some(stores)) => {
+            fill(stores, sockets).await?;
+            Some(stores.start_build(bench, path).await?)
+        }
+        _ => None,
+    };
     let floor = if options.alone { None } else { Some(bench.start_floor().await?) };
     let mut peer = None;
-    if options.beside.is_some() || stores.is_on_redis() && !options.alone {
+    if options.beside.is_some() || stores.is_on_redis() && !options.alone && other_build.is_none() {
         match bench.start_peer(options.beside.as_deref(), &stores.broker).await {
             Ok(started) => peer = Some(started),
             Err(error) if options.beside.is_some() => return Err(error),
@@ -58,9 +74,12 @@ pub(super) async fn run(bench: &BenchContext, options: &FeedOptions) -> Result<R
     }
     let others = [("floor", &floor), ("peer", &peer)].into_iter();
     let others: Vec<_> = others.filter_map(|(name, server)| Some((name, server.as_ref()?))).collect();
-    let all = sockets * (1 + others.len());
+    let all = sockets * (1 + others.len() + usize::from(other_build.is_some()));
     ensure!(all <= MAX_SOCKETS, "{all} sockets do not fit into one process: at most {MAX_SOCKETS}, or --alone");
     let mut systems = vec![FeedSystem::feedline(bench, &server, &stores, sockets).await?];
+    if let (Some(server), Some(stores)) = (&other_build, &other_stores) {
+        systems.push(FeedSystem::feedline(bench, server, stores, sockets).await?.named("build"));
+    }
     for (name, server) in others {
         systems.push(FeedSystem::floor(bench, name, server, sockets).await?);
     }
@@ -82,7 +101,7 @@ pub(super) async fn run(bench: &BenchContext, options: &FeedOptions) -> Result<R
     }
     report.notes.push(format!("{sockets} sockets, {AUTHORS} authors; {}", stores.note()));
     drop(systems);
-    for server in [Some(server), floor, peer].into_iter().flatten() {
+    for server in [Some(server), other_build, floor, peer].into_iter().flatten() {
         server.stop().await?;
     }
     Ok(report)
@@ -120,6 +139,9 @@ impl FeedFigures {
         let top = &self.systems[0].1;
         let floor = self.other("floor", FeedRun::cpu_per_delivery);
         let has_peer = self.other("peer", |run| run.posts).is_some();
+        // What posts and latencies are compared with.
+        let rivals = ["build", "peer", "floor"];
+        let rival = |of: &dyn Fn(&FeedRun) -> f64| rivals.iter().find_map(|name| self.other(name, of));
         let least = Goal::RatioAtLeast(if stores.is_on_postgres() { 2.0 } else { 3.0 });
         // A goal that holds for the embedded stores only.
         let embedded = |goal| (!stores.is_on_redis() && !stores.is_on_postgres()).then_some(goal);
@@ -129,10 +151,12 @@ impl FeedFigures {
             .goal(embedded(Goal::RatioAtLeast(0.7)).filter(|_| floor.is_some()));
         report
             .row("  posts", "posts/s", each(top, |run| run.posts))
-            .against(self.other("peer", |run| run.posts))
+            .against(rival(&|run| run.posts).filter(|(name, _)| *name != "floor"))
             .goal(has_peer.then_some(least));
         let cost = each(top, FeedRun::cpu_per_delivery);
-        report.row("  CPU of the server a delivery", "µs", cost).against(floor.clone());
+        report
+            .row("  CPU of the server a delivery", "µs", cost)
+            .against(self.other("build", FeedRun::cpu_per_delivery).or_else(|| floor.clone()));
         if let Some((_, floor)) = floor {
             let bare = middle(&floor, |cost| *cost);
             let beside = each(top, |run| (run.server - bare * run.deliveries / run.posts) / 1e3);
@@ -142,10 +166,9 @@ impl FeedFigures {
         let percentiles = ["p50", "p99", "p99.9"].into_iter().enumerate();
         for (place, name) in percentiles.clone() {
             let of = |run: &FeedRun| run.latency[place];
-            let other = if has_peer { "peer" } else { "floor" };
             report
                 .row(format!("  publish to socket, {name}"), "ms", each(top, of))
-                .against(self.other(other, of))
+                .against(rival(&of))
                 .goal((has_peer && place == 1).then_some(Goal::RatioAtMost(1.0)));
         }
         for (place, name) in percentiles.filter(|_| !self.paced.is_empty()) {

@@ -130,6 +130,11 @@ impl FeedSystem {
         Self::new(name, server, String::new(), sockets, 0..AUTHORS, each, FeedContent::Posts)
     }
 
+    /// The same with another name in the report.
+    pub(super) fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
     fn new(
         name: &'static str,
         server: &ServerProcess,

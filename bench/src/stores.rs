@@ -2,6 +2,7 @@
 //! when they are dropped.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use feedline_test_support::postgres_server::PostgresServer;
@@ -68,6 +69,13 @@ impl Stores {
         Ok(stores)
     }
 
+    /// The same with keys of its own in a Redis that both share.
+    pub(super) async fn start_apart(bench: &BenchContext, broker: Option<BrokerKind>) -> Result<Self> {
+        let mut stores = Self::start(bench, broker).await?;
+        stores.settings.push(("FEEDLINE__BROKER__PREFIX", format!("{}-other", bench.prefix())));
+        Ok(stores)
+    }
+
     /// Removes the keys of the bench from Redis.
     pub(super) async fn forget_keys(&self, bench: &BenchContext) -> Result<()> {
         if self.is_on_redis() { seed::remove_keys(&self.broker, &bench.prefix()).await } else { Ok(()) }
@@ -92,9 +100,13 @@ impl Stores {
 
     /// Starts the measured Feedline, by default the one beside this program.
     pub(super) async fn start_feedline(&self, bench: &BenchContext) -> Result<ServerProcess> {
-        let addr = free_address()?;
         let beside = std::env::current_exe()?.with_file_name("feedline");
-        let path = bench.options.executable.as_ref().unwrap_or(&beside);
+        self.start_build(bench, bench.options.executable.as_ref().unwrap_or(&beside)).await
+    }
+
+    /// Starts the Feedline of this executable.
+    pub(super) async fn start_build(&self, bench: &BenchContext, path: &Path) -> Result<ServerProcess> {
+        let addr = free_address()?;
         let path = path.canonicalize().with_context(|| {
             format!("cannot find the server {}: build it, or name one with --executable", path.display())
         })?;
