@@ -77,6 +77,10 @@ async fn a_list_shows_what_its_owner_may_see_of_its_members() {
         let reposted = server.done("bo", "PUT", &format!("/posts/{elsewhere}/repost"), &Value::Null).await;
         let reposted = reposted["id"].as_u64().expect("an id");
         shows(&server, "ann", &posts, &[reposted, both, private, tagged, first]).await;
+        put(&server, "ann", "/users/cy/mute").await;
+        assert_eq!(ids(&server, "ann", &posts).await, [both, private, tagged, first], "a muted user's post");
+        delete(&server, "ann", "/users/cy/mute").await;
+        shows(&server, "ann", &posts, &[reposted, both, private, tagged, first]).await;
         put(&server, "ann", "/users/bo/reposts/mute").await;
         shows(&server, "ann", &posts, &[both, private, tagged, first]).await;
         // Small pages, in order, each post once.

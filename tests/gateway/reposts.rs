@@ -281,6 +281,12 @@ async fn a_repost_leaves_with_its_post() {
         // What the reader thinks of its author decides, too.
         server.done("fan", "PUT", "/users/ann/mute", &Value::Null).await;
         assert!(ids(server, "fan", "/timeline").await.is_empty());
+        let muted = server.post("ann", "muted").await;
+        let fourth = repost(server, "bo", muted).await;
+        let unseen = fan.publication("timeline:fan").await["data"].clone();
+        assert_eq!(unseen, json!({ "type": "gone", "id": fourth, "reason": "hidden" }), "not shown live either");
+        assert!(ids(server, "fan", "/timeline").await.is_empty());
+        server.done("bo", "DELETE", &format!("/posts/{fourth}"), &Value::Null).await;
         server.done("fan", "DELETE", "/users/ann/mute", &Value::Null).await;
         server.done("ann", "PUT", "/users/fan/block", &Value::Null).await;
         assert!(ids(server, "fan", "/timeline").await.is_empty());

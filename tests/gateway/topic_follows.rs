@@ -137,10 +137,12 @@ async fn restrictions_standings_and_locks_apply_to_what_topics_bring() {
             shows(&server, &both).await;
             assert_eq!(next(&mut ann).await, event("post", one, "rust"), "{begin}");
         }
-        server.done("bo", "PUT", "/users/ann/hide", &Value::Null).await;
-        assert_eq!(home(&server).await.len(), 1, "a hide");
-        server.done("bo", "DELETE", "/users/ann/hide", &Value::Null).await;
-        shows(&server, &both).await;
+        for what in ["hide", "block"] {
+            server.done("bo", "PUT", &format!("/users/ann/{what}"), &Value::Null).await;
+            assert_eq!(home(&server).await.len(), 1, "a {what} by the author");
+            server.done("bo", "DELETE", &format!("/users/ann/{what}"), &Value::Null).await;
+            shows(&server, &both).await;
+        }
         let list = server.done("ann", "POST", "/lists", &json!({ "name": "apart", "exclusive": true })).await;
         let list = format!("/lists/{}", list["id"]);
         put(&server, &format!("{list}/users/bo")).await;
