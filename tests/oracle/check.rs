@@ -102,7 +102,7 @@ async fn locked(node: &Server, reader: User, path: &str) -> Verdict {
 }
 
 /// Compares an author's posts.
-async fn profile(node: &Server, model: &Model, reader: User, author: User, limit: usize) -> Verdict {
+pub(crate) async fn profile(node: &Server, model: &Model, reader: User, author: User, limit: usize) -> Verdict {
     let path = format!("/users/{author}/posts");
     if model.may_read_user(reader, author) && model.is_locked_for(reader, author) {
         return locked(node, reader, &path).await;
@@ -130,7 +130,13 @@ pub(crate) async fn posts(
 }
 
 /// Compares the posts of a topic, or all public posts.
-async fn discovery(node: &Server, model: &Model, reader: User, topic: Option<&str>, limit: usize) -> Verdict {
+pub(crate) async fn discovery(
+    node: &Server,
+    model: &Model,
+    reader: User,
+    topic: Option<&str>,
+    limit: usize,
+) -> Verdict {
     let path = topic.map_or("/posts/explore".to_owned(), |topic| format!("/topics/{topic}/posts"));
     let expected = topic.map_or_else(|| model.explore(reader), |topic| model.topic(reader, topic));
     posts(node, model, reader, (&path, Some(FilterContext::Topics)), limit, &expected).await
@@ -252,7 +258,7 @@ pub(crate) async fn post(node: &Server, model: &Model, reader: User, id: u64) ->
 }
 
 /// Compares a profile's counts and its relation to the reader.
-async fn person(node: &Server, model: &Model, reader: User, user: User) -> Verdict {
+pub(crate) async fn person(node: &Server, model: &Model, reader: User, user: User) -> Verdict {
     let path = format!("/users/{user}");
     if !model.may_read_user(reader, user) {
         return not_found(node, reader, &path).await;

@@ -12,6 +12,7 @@
 //! | `steps`, `settling` | the execution of steps |
 //! | `world` | the real servers, stores and sockets, and their failures |
 //! | `check`, `comments`, `muted`, `notified` | the comparison |
+//! | `matrix` | every combination of rules, instead of random steps |
 //!
 //! Steps run one after the other. Data that is exact as soon as a request is answered is compared at once; data that
 //! fan-out delivers is compared at quiet points. The seed determines the steps of a round. A failed round prints its
@@ -26,6 +27,7 @@ mod expected;
 mod filters;
 mod lists;
 mod locks;
+mod matrix;
 mod model;
 mod muted;
 mod notifications;

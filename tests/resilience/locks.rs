@@ -20,8 +20,10 @@ const ASKING: usize = 12;
 struct Answers {
     /// Whom she began to accept.
     accepted: BTreeSet<String>,
-    /// Whom she rejected, and when the answer was there.
-    rejected: Vec<(String, Instant)>,
+    /// Whom she rejected.
+    rejected: BTreeSet<String>,
+    /// Whose request or follow she ended: by a rejection, a block or a removal; and when the answer was there.
+    ended: Vec<(String, Instant)>,
 }
 
 /// What a user did last.
@@ -35,9 +37,11 @@ async fn lock(node: &Server, locked: bool) {
     assert_eq!(status, 200, "{body}\n{}", node.log());
 }
 
-/// Asks to follow ann. Returns the state that was answered.
-async fn ask(node: &Server, user: &str) -> String {
-    done(node, user, "PUT", "/users/ann/follow").await["state"].as_str().expect("a state").to_owned()
+/// Asks to follow ann. Returns the state that was answered; `None` if she blocks the user.
+async fn ask(node: &Server, user: &str) -> Option<String> {
+    let (status, body) = attempt(node, user, "PUT", "/users/ann/follow", &Value::Null).await;
+    assert!(matches!(status, 200 | 404), "{status} {body}\n{}", node.log());
+    (status == 200).then(|| body["state"].as_str().expect("a state").to_owned())
 }
 
 async fn names(node: &Server, user: &str, path: &str) -> BTreeSet<String> {
@@ -71,7 +75,7 @@ async fn asks(nodes: &[Server], user: &str, mut random: SeededRandom) -> LastAct
         is_asking = !is_asking || random.below(3) == 0;
         begun = Instant::now();
         if is_asking {
-            ask(node, user).await;
+            is_asking = ask(node, user).await.is_some();
         } else {
             done(node, user, "DELETE", "/users/ann/follow").await;
         }
@@ -79,10 +83,34 @@ async fn asks(nodes: &[Server], user: &str, mut random: SeededRandom) -> LastAct
     LastAction { asks: is_asking, begun }
 }
 
-/// Ann answers requests at random until all have asked.
-async fn answers(nodes: &[Server], given: &Mutex<Answers>, all_asked: &Mutex<bool>, mut random: SeededRandom) {
+/// Ann answers requests at random until all have asked. Sometimes she blocks a user for a moment, or removes a follower.
+async fn answers(
+    nodes: &[Server],
+    users: &[String],
+    given: &Mutex<Answers>,
+    all_asked: &Mutex<bool>,
+    mut random: SeededRandom,
+) {
     loop {
         let is_last = *all_asked.lock();
+        let ended = match random.below(6) {
+            0 => {
+                let user = random.pick(users);
+                for method in ["PUT", "DELETE"] {
+                    done(random.pick(nodes), "ann", method, &format!("/users/{user}/block")).await;
+                }
+                Some(user)
+            }
+            1 => {
+                let user = random.pick(users);
+                done(random.pick(nodes), "ann", "DELETE", &format!("/users/me/followers/{user}")).await;
+                Some(user)
+            }
+            _ => None,
+        };
+        if let Some(user) = ended {
+            given.lock().ended.push((user.clone(), Instant::now()));
+        }
         let waiting: Vec<String> = names(random.pick(nodes), "ann", "/users/me/requests").await.into_iter().collect();
         if !waiting.is_empty() {
             let user = random.pick(&waiting);
@@ -96,7 +124,9 @@ async fn answers(nodes: &[Server], given: &Mutex<Answers>, all_asked: &Mutex<boo
             let (status, body) = attempt(random.pick(nodes), "ann", method, &path, &Value::Null).await;
             assert!(status == 200 || (accepts && status == 404), "{method} {path}: {status} {body}");
             if !accepts {
-                given.lock().rejected.push((user.clone(), Instant::now()));
+                let mut given = given.lock();
+                given.rejected.insert(user.clone());
+                given.ended.push((user.clone(), Instant::now()));
             }
         }
         if is_last {
@@ -132,14 +162,19 @@ async fn history(cluster: &Cluster, number: u64) -> usize {
     let nodes = &cluster.nodes;
     let mut random = SeededRandom::new(number);
     let users: Vec<String> = (0..ASKING).map(|n| format!("h{number}u{n}")).collect();
+    // The first request of a user creates the user.
+    for user in &users {
+        done(&nodes[0], user, "GET", "/timeline").await;
+    }
     // In every other history some follow already, and stay.
     let before = if number.is_multiple_of(2) { &users[..2] } else { &[] };
     for user in before {
-        assert_eq!(ask(&nodes[0], user).await, "following");
+        assert_eq!(ask(&nodes[0], user).await.as_deref(), Some("following"));
     }
     let hers = post(&nodes[0], "ann", &format!("post of history {number} #hers")).await;
     lock(random.pick(nodes), true).await;
-    let given = Mutex::new(Answers { accepted: before.iter().cloned().collect(), rejected: Vec::new() });
+    let accepted = before.iter().cloned().collect();
+    let given = Mutex::new(Answers { accepted, rejected: BTreeSet::new(), ended: Vec::new() });
     let all_asked = Mutex::new(false);
     let asking = async {
         let each = users[before.len()..].iter().zip(hers..);
@@ -148,23 +183,25 @@ async fn history(cluster: &Cluster, number: u64) -> usize {
         *all_asked.lock() = true;
         left
     };
-    let answering = answers(nodes, &given, &all_asked, SeededRandom::new(number + 1));
+    let answering = answers(nodes, &users[before.len()..], &given, &all_asked, SeededRandom::new(number + 1));
     let reading = reads(nodes, hers, &users, &given, &all_asked);
     let (last_actions, (), turns) = tokio::join!(asking, answering, reading);
-    // Nothing is lost: who asked last waits or follows, unless a rejection came after; who withdrew last does neither.
+    // Nothing is lost: who asked last waits or follows, unless she ended it later; who withdrew last does neither.
     let waiting = names(&nodes[0], "ann", "/users/me/requests").await;
     let followers = names(&nodes[1], "ann", "/users/ann/followers").await;
-    let rejected = given.into_inner().rejected;
+    let Answers { rejected, ended, .. } = given.into_inner();
     for (user, last) in users[before.len()..].iter().zip(&last_actions) {
         let is_waiting = names(&nodes[1], user, "/users/me/requested").await.contains("ann");
-        let was_rejected = rejected.iter().any(|(who, _)| who == user);
         // After a rejection, she sees another request of the user a day later.
-        assert!(was_rejected || is_waiting == waiting.contains(user), "{user}: {is_waiting}; {waiting:?} wait");
-        let is_there = is_waiting || followers.contains(user);
-        let is_rejected = rejected.iter().any(|(who, answered)| who == user && *answered > last.begun);
         assert!(
-            is_there == last.asks || (last.asks && is_rejected),
-            "{user}: asks {}, waits {is_waiting}; {waiting:?} wait, {followers:?} follow, {rejected:?}",
+            rejected.contains(user) || is_waiting == waiting.contains(user),
+            "{user}: {is_waiting}; {waiting:?} wait"
+        );
+        let is_there = is_waiting || followers.contains(user);
+        let is_ended = ended.iter().any(|(who, answered)| who == user && *answered > last.begun);
+        assert!(
+            is_there == last.asks || (last.asks && is_ended),
+            "{user}: asks {}, waits {is_waiting}; {waiting:?} wait, {followers:?} follow, {ended:?}",
             last.asks
         );
     }

@@ -17,7 +17,7 @@ const POSTS: usize = 500;
 const CONNECTED: usize = 100;
 
 /// The other followers.
-const OTHERS: usize = 1_900;
+const OTHERS: usize = 9_900;
 
 async fn moderate(node: &Server, method: &str, body: &Value) {
     let (status, body) = attempt(node, "", method, "/users/ann/suspend", body).await;
