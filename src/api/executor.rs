@@ -82,7 +82,12 @@ impl Executor {
             let reader = caller.reader().cloned();
             let call =
                 Call { caller, credential, origin, client, reserved: None, key: None, attempt: Attempt::First, trace };
-            let reply = handler(feed, call, input).await?;
+            let running = handler(feed, call, input);
+            let reply = match operation.effect {
+                Effect::Read(_) | Effect::QueuedWrite(_) => running.await?,
+                // What is stored is put in force even if the client disconnects.
+                _ => self.feed.base.runtime.spawn(running).await.unwrap_or(Err(FeedError::Internal))?,
+            };
             self.feed.base.rates.take_answer(reader.as_ref(), origin, reply.len())?;
             return Ok(reply);
         };

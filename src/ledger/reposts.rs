@@ -55,8 +55,9 @@ pub trait RepostStore: Send + Sync {
     /// The reposts of a post that are older than `before`, newest first. Accepts only authors that are not erased.
     async fn reposts_of(&self, post: PostId, before: PostId, limit: usize) -> Result<Vec<ListedRepost>>;
 
-    /// The pairs among `pairs` whose user reposted the post. Accepts any number of pairs in one round trip.
-    async fn reposted_among(&self, pairs: &[(PostId, UserId)]) -> Result<Vec<(PostId, UserId)>>;
+    /// The pairs among `pairs` whose user reposted the post, each with the repost. Accepts any number of pairs in one
+    /// round trip.
+    async fn reposted_among(&self, pairs: &[(PostId, UserId)]) -> Result<Vec<((PostId, UserId), PostId)>>;
 
     /// The posts that quote a post and are older than `before`, newest first, without those that were detached.
     async fn quotes_of(&self, post: PostId, before: PostId, limit: usize) -> Result<Vec<PostId>>;

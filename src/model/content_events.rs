@@ -44,8 +44,8 @@ impl DomainEvent {
         added_mentions(&before.mentions, &after.mentions, &after.author)
     }
 
-    /// The event that an edit stores: with an outlet, every edit has one.
-    pub fn edit_for(event: Option<&Self>, after: &Post, outlet: bool) -> Option<Self> {
+    /// The event that an edit stores: with an outlet, every edit has one. A removal has its own, and its end has none.
+    pub fn edit_for(event: Option<&Self>, before: &Post, after: &Post, outlet: bool) -> Option<Self> {
         let plain = || Self::PostEdited {
             post: after.id,
             author: after.author.clone(),
@@ -53,7 +53,8 @@ impl DomainEvent {
             unmentioned: Vec::new(),
             still_mentioned: None,
         };
-        event.cloned().or_else(|| outlet.then(plain))
+        let is_edit = before.removed == after.removed;
+        event.cloned().or_else(|| (outlet && is_edit).then(plain))
     }
 
     /// The event of a new comment; `None` if the comment is deleted.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use super::characters::is_unspaced;
+use super::characters::{is_mark, is_unspaced};
 use super::normal::caseless;
 use super::tokenizer::{TextToken, has_marks, tokens};
 
@@ -22,11 +22,12 @@ pub(crate) struct FilterText {
 }
 
 impl FilterText {
-    /// A text by itself, and the topics that it names.
-    pub(crate) fn of_text(text: &str) -> Self {
+    /// Texts by themselves, and the topics that they name.
+    pub(crate) fn of_texts<const COUNT: usize>(texts: [&str; COUNT]) -> Self {
         let topic = |token| if let TextToken::Topic(name) = token { Some(name) } else { None };
-        let topics: Vec<String> = if has_marks(text) { tokens(text).filter_map(topic).collect() } else { Vec::new() };
-        Self::new([text], topics.iter().map(String::as_str))
+        let marked = texts.into_iter().filter(|text| has_marks(text));
+        let topics: Vec<String> = marked.flat_map(|text| tokens(text).filter_map(topic)).collect();
+        Self::new(texts, topics.iter().map(String::as_str))
     }
 
     /// The parts of a text, and its topics.
@@ -40,7 +41,7 @@ impl FilterText {
         for at in text.split_word_bound_indices().map(|(at, _)| at).chain([text.len()]) {
             bounds[at / 64] |= 1 << (at % 64);
         }
-        Self { text: text.into(), bounds: bounds.into(), topics: topics.map(Box::from).collect() }
+        Self { text: text.into(), bounds: bounds.into(), topics: topics.map(|name| caseless(name).into()).collect() }
     }
 
     /// The parts, in which words are searched.
@@ -48,7 +49,7 @@ impl FilterText {
         &self.text
     }
 
-    /// Whether it has a topic.
+    /// Whether it has a topic: its name as [`caseless`] returns it.
     pub(crate) fn has_topic(&self, name: &str) -> bool {
         self.topics.contains(name)
     }
@@ -61,8 +62,10 @@ impl FilterText {
 
     fn is_bound(&self, at: usize) -> bool {
         let is_word_bound = self.bounds[at / 64] >> (at % 64) & 1 == 1;
+        // A mark is a part of its letter, also one that scripts without spaces share with others.
+        let is_word = |c: char| is_unspaced(c) && !is_mark(c);
         is_word_bound
-            || self.text[..at].chars().next_back().is_some_and(is_unspaced)
-            || self.text[at..].chars().next().is_some_and(is_unspaced)
+            || self.text[..at].chars().next_back().is_some_and(is_word)
+            || self.text[at..].chars().next().is_some_and(is_word)
     }
 }

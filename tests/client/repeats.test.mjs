@@ -23,8 +23,8 @@ function generator(seed) {
   };
 }
 
-/** What a reader sees of each post: its id, and that of the reposted one. Edits of the latter are not pushed. */
-const shown = (posts) => posts.map((post) => [post.id, post.repost?.id ?? null]);
+/** What a reader sees of each post: its id, that of the reposted one, and who else reposted it. */
+const shown = (posts) => posts.map((post) => [post.id, post.repost?.id ?? null, post.reposted_by?.count ?? 0]);
 
 describe("a post that many repost", () => {
   let redis;
@@ -44,13 +44,14 @@ describe("a post that many repost", () => {
     const authors = Array.from({ length: AUTHORS }, (_, n) => someone(`author${n}`));
     await at.server.meet(reader, ...reposters, ...authors);
     for (const user of reposters.slice(0, REPOSTERS / 2)) await at.server.follow(reader, user);
+    const apart = await at.server.done(reader, "POST", "/lists", { name: "apart", exclusive: true });
     const posts = [];
     for (const author of [...authors, ...authors]) posts.push({ author, ...(await at.server.post(author, "a post")) });
 
     /** @type {Record<string, () => Promise<unknown>>} */
     const steps = {
-      repost: () => at.server.call(pick(reposters), "PUT", `/posts/${pick(posts).id}/repost`),
-      undo: () => at.server.call(pick(reposters), "DELETE", `/posts/${pick(posts).id}/repost`),
+      repost: () => at.server.call(pick([reader, ...reposters]), "PUT", `/posts/${pick(posts).id}/repost`),
+      undo: () => at.server.call(pick([reader, ...reposters]), "DELETE", `/posts/${pick(posts).id}/repost`),
       follow: () => at.server.call(reader, "PUT", `/users/${pick([...reposters, ...authors])}/follow`),
       unfollow: () => at.server.call(reader, "DELETE", `/users/${pick([...reposters, ...authors])}/follow`),
       edit: async () => {
@@ -65,12 +66,14 @@ describe("a post that many repost", () => {
         const [{ id, author }] = posts.splice(random(posts.length), 1);
         await at.server.done(author, "DELETE", `/posts/${id}`);
       },
+      list: () => at.server.call(reader, pick(["PUT", "DELETE"]), `/lists/${apart.id}/users/${pick(authors)}`),
       kill: async () => {
         await at.server.kill();
         await at.server.restart();
       },
     };
-    const often = ["repost", "repost", "repost", "repost", "undo", "undo", "follow", "unfollow", "edit", "write"];
+    const seldom = ["undo", "undo", "follow", "unfollow", "edit", "write", "list"];
+    const often = ["repost", "repost", "repost", "repost", ...seldom];
 
     const history = [];
     const live = await at.open(reader);
@@ -110,6 +113,7 @@ describe("a post that many repost", () => {
       client.connection.nudge();
       await agrees(client, `back from step ${step}`);
     }
+    await at.server.done(reader, "DELETE", `/lists/${apart.id}`);
     const { items: followees } = await live.api.users.following({ id: reader, limit: 100 });
     const wanted = [];
     for (const { id: user } of followees) {

@@ -186,6 +186,25 @@ async fn logs_of_lists_are_for_their_owner_alone() {
 }
 
 #[tokio::test]
+async fn posts_deleted_just_before_their_member_leave_the_log() {
+    for (server, _redis) in servers().await {
+        let list = list_of_ann(&server, false).await;
+        let mut ann = Client::connect(&server, "ann").await;
+        ann.subscribe(&format!("list:{list}")).await;
+        for n in 0..6 {
+            let post = server.post("bo", &format!("post {n} #rust")).await;
+            assert_eq!(next(&mut ann, list).await, event("post", post, ""));
+            server.done("bo", "DELETE", &format!("/posts/{post}"), &Value::Null).await;
+            let member = format!("/lists/{list}/users/bo");
+            delete(&server, &member).await;
+            let gone = next(&mut ann, list).await;
+            assert_eq!((&*gone.0, gone.1), ("gone", post), "round {n}");
+            put(&server, &member).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_list_shows_a_post_once_live_too() {
     for (server, _redis) in servers().await {
         let list = list_of_ann(&server, false).await;

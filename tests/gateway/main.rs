@@ -22,6 +22,7 @@ mod cors;
 mod delta_savings;
 mod deltas;
 mod devices;
+mod disconnects;
 mod edits;
 mod emulation;
 mod endings;

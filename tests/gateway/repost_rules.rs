@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::moderation::suspend;
+use crate::client::Client;
+use crate::moderation::{set, suspend};
 use crate::push_receiver::{GRACE, Receiver, register, server};
 use crate::server::{Server, until};
 
@@ -62,6 +63,90 @@ async fn a_repost_is_no_alert() {
     let pushes = receiver.wait_for(1).await;
     assert_eq!(pushes[0]["data"]["post"], json!(own.to_string()), "{pushes:?}");
     assert_eq!(receiver.received.lock().len(), 1);
+}
+
+#[tokio::test]
+async fn notifications_of_reposts_end_when_the_author_may_not_see_them() {
+    let server = Server::start().await;
+    let post = server.post("ann", "by ann").await;
+    let repost = server.done("bo", "PUT", &format!("/posts/{post}/repost"), &Value::Null).await["id"].clone();
+    let quote = server.done("bo", "POST", "/posts", &json!({ "text": "look", "quote": post })).await["id"].clone();
+    let page = async || server.done("ann", "GET", "/notifications", &Value::Null).await;
+    let kinds = async || {
+        let page = page().await;
+        let items = page["items"].as_array().expect("items").clone();
+        let mut kinds: Vec<String> = items.iter().map(|it| it["kind"].as_str().unwrap_or_default().into()).collect();
+        kinds.sort_unstable();
+        (kinds, page["unread"].clone())
+    };
+    let both = (vec!["quote".to_owned(), "repost".to_owned()], json!(2));
+    until("both are listed", async || kinds().await == both).await;
+    server.done("bo", "PATCH", "/users/me", &json!({ "locked": true })).await;
+    assert_eq!(kinds().await, (vec![], json!(0)), "the account is locked");
+    server.done("bo", "PATCH", "/users/me", &json!({ "locked": false })).await;
+    assert_eq!(kinds().await, both);
+    let mut ann = Client::connect(&server, "ann").await;
+    for (id, left) in [(repost, "quote"), (quote, "")] {
+        set(&server, "PUT", &format!("/posts/{id}/removal"), &Value::Null).await;
+        let left: Vec<String> = (!left.is_empty()).then(|| left.to_owned()).into_iter().collect();
+        assert_eq!(kinds().await, (left.clone(), json!(left.len())), "{id} is removed");
+        while ann.publication("notifications:ann").await["data"]["type"] != "notification.gone" {}
+    }
+}
+
+#[tokio::test]
+async fn a_repost_stays_the_first_when_the_post_is_narrowed() {
+    let server = Server::start().await;
+    server.follow("cy", "ann").await;
+    let post = server.post("ann", "by ann").await;
+    let path = format!("/posts/{post}/repost");
+    let first = server.done("cy", "PUT", &path, &Value::Null).await["id"].clone();
+    server.done("ann", "PATCH", &format!("/posts/{post}"), &json!({ "visibility": "followers" })).await;
+    assert_eq!(server.done("cy", "PUT", &path, &Value::Null).await["id"], first);
+    // Muting a conversation by a repost mutes that of its post.
+    server.done("cy", "PUT", &format!("/posts/{first}/mute"), &Value::Null).await;
+    assert_eq!(server.done("cy", "GET", &format!("/posts/{post}"), &Value::Null).await["muted"], true);
+    server.done("cy", "DELETE", &format!("/posts/{first}/mute"), &Value::Null).await;
+    assert_ne!(server.done("cy", "GET", &format!("/posts/{post}"), &Value::Null).await["muted"], true);
+}
+
+#[tokio::test]
+async fn what_hides_a_post_takes_its_reposts_off_open_timelines() {
+    let server = Server::start().await;
+    server.follow("fan", "bo").await;
+    let post = server.post("ann", "by ann").await;
+    let repost = server.done("bo", "PUT", &format!("/posts/{post}/repost"), &Value::Null).await["id"].clone();
+    let mut fan = Client::connect(&server, "fan").await;
+    until("it is there", async || ids(&server, "fan", "/timeline").await == [repost.clone()]).await;
+    for (by, path) in [("fan", "/users/ann/mute"), ("fan", "/users/ann/block"), ("ann", "/users/fan/hide")] {
+        server.done(by, "PUT", path, &Value::Null).await;
+        let gone = json!({ "type": "gone", "id": repost, "reason": "hidden" });
+        assert_eq!(fan.publication("timeline:fan").await["data"], gone, "{by} {path}");
+        server.done(by, "DELETE", path, &Value::Null).await;
+        assert_eq!(ids(&server, "fan", "/timeline").await, [repost.clone()], "{by} {path} has ended");
+        // The entry that put it back into the inbox, at the latest.
+        server.post("bo", "another").await;
+        while fan.publication("timeline:fan").await["data"]["post"]["author"] != "bo" {}
+        let another = ids(&server, "fan", "/timeline").await[0].clone();
+        server.done("bo", "DELETE", &format!("/posts/{another}"), &Value::Null).await;
+        while fan.publication("timeline:fan").await["data"]["id"] != another {}
+    }
+    // A post that only left the timeline may be seen elsewhere.
+    server.follow("fan", "ann").await;
+    server.done("fan", "DELETE", "/users/ann/follow", &Value::Null).await;
+    let list = server.done("fan", "POST", "/lists", &json!({ "name": "apart", "exclusive": true })).await["id"].clone();
+    server.follow("fan", "ann").await;
+    server.done("fan", "PUT", &format!("/lists/{list}/users/ann"), &Value::Null).await;
+    for _ in 0..2 {
+        let gone = loop {
+            let data = fan.publication("timeline:fan").await["data"].clone();
+            if data["type"] == "gone" {
+                break data;
+            }
+        };
+        assert_eq!((&gone["id"], &gone["reason"]), (&json!(post), &json!("unfollowed")), "{gone}");
+    }
+    assert_eq!(ids(&server, "fan", "/timeline").await, [repost]);
 }
 
 #[tokio::test]

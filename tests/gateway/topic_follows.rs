@@ -169,6 +169,29 @@ async fn restrictions_standings_and_locks_apply_to_what_topics_bring() {
 }
 
 #[tokio::test]
+async fn posts_that_change_just_before_an_unfollow_leave_the_timeline() {
+    for (server, _redis) in servers().await {
+        server.post("bo", "hello").await;
+        let mut ann = Client::connect(&server, "ann").await;
+        for n in 0..6 {
+            put(&server, "/topics/rust/follow").await;
+            let post = server.post("bo", &format!("{n} #rust")).await;
+            assert_eq!(next(&mut ann).await, event("post", post, "rust"));
+            let path = format!("/posts/{post}");
+            match n % 2 {
+                0 => drop(server.done("bo", "DELETE", &path, &Value::Null).await),
+                _ => drop(server.done("bo", "PATCH", &path, &json!({ "text": "no more" })).await),
+            }
+            delete(&server, "/topics/rust/follow").await;
+            assert_eq!(next_gone(&mut ann).await.1, post, "round {n}");
+            // Another may follow.
+            let end = server.post("ann", "the end").await;
+            while next(&mut ann).await.1 != end {}
+        }
+    }
+}
+
+#[tokio::test]
 async fn inboxes_are_filled_and_recovered_with_followed_topics() {
     for (server, _redis) in servers().await {
         let mut expected: Vec<(u64, &str)> = Vec::new();

@@ -54,7 +54,7 @@ async fn a_user_reposts_a_post_once(ledger: Any) {
     let pairs = [(PostId(1), id("bo")), (PostId(1), id("ann")), (PostId(2), id("cy")), (PostId(1), id("cy"))];
     let mut found = ledger.reposted_among(&pairs).await.expect("pairs");
     found.sort();
-    assert_eq!(found, [(PostId(1), id("bo")), (PostId(1), id("cy"))]);
+    assert_eq!(found, [((PostId(1), id("bo")), PostId(2)), ((PostId(1), id("cy")), PostId(4))]);
     let reposters = async |before: u64, limit| {
         let listed = ledger.reposts_of(PostId(1), PostId(before), limit).await.expect("reposts");
         listed.into_iter().map(|it| (it.repost.0, it.user.id.to_string())).collect::<Vec<_>>()

@@ -83,7 +83,8 @@ async fn asks(nodes: &[Server], user: &str, mut random: SeededRandom) -> LastAct
     LastAction { asks: is_asking, begun }
 }
 
-/// Ann answers requests at random until all have asked. Sometimes she blocks a user for a moment, or removes a follower.
+/// Ann answers requests at random until all have asked. Sometimes she blocks a user for a moment, or removes a
+/// follower.
 async fn answers(
     nodes: &[Server],
     users: &[String],

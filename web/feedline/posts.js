@@ -21,6 +21,7 @@ export class PostList {
   /** @type {Map<number | string, number>} id, or author of all → offset at which it left */ #gone = new Map();
   /** @type {Map<number, Told>} id → who else reposted it, as a page said */ #told = new Map();
   #hidesRepeats;
+  #user;
   isRead = false;
   /** Something may have to be shown that only the server knows: the list is to be read anew. */ isStale = false;
   /** The offset at which the first page was read. */ #readAt = 0;
@@ -30,8 +31,9 @@ export class PostList {
   next = null;
   /** Whether the newest posts were forgotten: they can only be read anew. */ isDetached = false;
   /** How many that were forgotten wait to be seen. */ forgotten = 0;
-  /** @param {boolean} [hidesRepeats] as Home and lists do, unlike other timelines */
-  constructor(hidesRepeats = false) { this.#hidesRepeats = hidesRepeats; }
+  /** @param {boolean} [hidesRepeats] as Home and lists do, unlike other timelines
+   * @param {string} [user] whose own reposts are not counted */
+  constructor(hidesRepeats = false, user = "") { this.#hidesRepeats = hidesRepeats; this.#user = user; }
   /** The posts without a gap, newest first. */
   get shown() { return newestFirst(this.posts).filter(({ id, isRepeat }) => id >= this.#floor && !isRepeat); }
   /** The id of the newest post that is shown. */
@@ -179,7 +181,7 @@ export class PostList {
         // What is known in full was shown once: it is counted only if it had become a repeat before the page was read.
         const wasRepeat = isStub(post) || isWithin(root.counted, last);
         const isCounted = wasRepeat && (post.at ?? FINAL) <= root.at;
-        if (isCounted || root.people.includes(post.author)) root.counted = last;
+        if (isCounted || [this.#user, ...root.people].includes(post.author)) root.counted = last;
         else {
           root.people.push(post.author, ...people);
           root.count += 1 + count;
@@ -217,12 +219,12 @@ function parts({ repost, ...post }) {
   return [post, repost, quoted].flatMap((one) => (one?.author ? [one] : []));
 }
 
-/** Of two versions the one edited last, with the reader's flags: what is pushed is the same for everyone.
+/** Of two versions the one edited last, with what is the reader's own: what is pushed is the same for everyone.
  * @template {Post} Kind @param {Kind} known @param {Kind} post @returns {Kind} */
 function merged(known, post) {
-  const { liked, favourited, version } = known;
+  const { liked, favourited, can_comment, reposted_by, version } = known;
   const isLater = (post.edited_at ?? 0) >= (known.edited_at ?? 0);
-  return isLater ? { liked, favourited, version, ...post } : known;
+  return isLater ? { liked, favourited, can_comment, reposted_by, version, ...post } : known;
 }
 
 /** Changes one post in another: that itself, the one that it reposts, or the one that it quotes.

@@ -24,7 +24,7 @@ export class Timeline extends Pages {
   /** @type {Map<number, () => void>} */ #watched = new Map();
   /** @param {import("./client.js").Client} client @param {Source<PostListName>} source */
   constructor(client, source) {
-    super(client, source, () => new PostList(["timeline.read", "lists.read"].includes(source.method)));
+    super(client, source, () => new PostList(["timeline.read", "lists.read"].includes(source.method), client.user));
     this.stops.push(
       client.likes.on("change", (id) => this.#patch(id, {})),
       client.likes.on("settled", ({ id, liked, ...counts }) => (this.#patch(id, { liked }), this.#patch(id, counts))),

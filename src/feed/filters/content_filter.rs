@@ -139,13 +139,12 @@ impl AppliedFilters {
     /// What the reader sees of a comment.
     pub(crate) fn comment(&self, comment: &Comment, context: FilterContext) -> FilterOutcome {
         let text = comment.text.as_deref().unwrap_or_default();
-        self.text(comment.author.as_ref(), &FilterText::of_text(text), context)
+        self.text(comment.author.as_ref(), &FilterText::of_texts([text]), context)
     }
 
     /// What the reader sees of a notification that the application sent. Of what it says by itself, all.
     pub(crate) fn app_notification(&self, content: &AppNotification) -> FilterOutcome {
-        let parts = [&*content.title, &*content.body];
-        let text = FilterText::new(parts, std::iter::empty());
+        let text = FilterText::of_texts([&content.title, &content.body]);
         self.text(content.from.as_ref(), &text, FilterContext::Notifications)
     }
 

@@ -141,9 +141,9 @@ impl ReaderFilters {
     }
 }
 
-/// The topic that a word with a `#` names.
+/// The topic that a word with a `#` names, without case and width.
 fn topic_of(word: &str) -> Option<String> {
-    topic_name(word.trim().strip_prefix(['#', '＃'])?)
+    topic_name(word.trim().strip_prefix(['#', '＃'])?).map(|name| caseless(&name).into())
 }
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
 
     fn finds(filter: Filter, text: &str) -> bool {
         let filters = ReaderFilters::compile(vec![filter]).unwrap();
-        filters.matches(&FilterText::of_text(text)) != FilterSet::default()
+        filters.matches(&FilterText::of_texts([text])) != FilterSet::default()
     }
 
     #[test]
@@ -222,8 +222,26 @@ mod tests {
     }
 
     #[test]
+    fn marks_do_not_end_a_word() {
+        for (word, text) in [
+            ("во", "во\u{301}да"),
+            ("за", "за\u{301}мок"),
+            ("rust", "rust\u{301}y"),
+            ("x", "x\u{301}y"),
+            ("wo", "wo\u{308}rd"),
+            ("ש", "ש\u{5b8}לום"),
+        ] {
+            assert!(!finds(filter(1, &[word]), text), "{word:?} in {text:?}");
+        }
+        assert!(finds(filter(1, &["вода"]), "вода") && finds(filter(1, &["ที่"]), "ที่นี่"));
+    }
+
+    #[test]
     fn topics_are_found_by_name() {
         for (word, text, found) in [
+            ("#rust", "#ｒｕｓｔ", true),
+            ("#ｒｕｓｔ", "#rust", true),
+            ("#strasse", "#Straße", true),
             ("#rust", "learn #Rust", true),
             ("＃Rust", "learn ＃rust", true),
             ("#rust", "learn rust", false),
@@ -276,7 +294,7 @@ mod tests {
         ])
         .unwrap();
         let outcome =
-            |text: &str, context, now| filters.outcome(filters.matches(&FilterText::of_text(text)), context, now);
+            |text: &str, context, now| filters.outcome(filters.matches(&FilterText::of_texts([text])), context, now);
         let marked = |ids: &[u64]| FilterOutcome::Marked(ids.iter().map(|id| FilterId(*id)).collect());
         let home = FilterContext::Home;
         for (text, context, now, expected) in [

@@ -33,7 +33,7 @@ const MAX_LISTS: usize = 50;
 
 /// The maximal number of reads for one page if the reader may not see enough of the posts. After that the page is
 /// short, and its cursor continues. A read takes rows of each member.
-const MAX_READS: usize = 3;
+const MAX_READS: usize = 5;
 
 /// The number of users of a list whose posts leave or enter the timeline concurrently.
 const MAX_CONCURRENT_USERS: usize = 8;

@@ -22,15 +22,19 @@ impl Conversations {
 
     pub(crate) async fn mute(&self, caller: Caller, post: OnePost) -> Result<Done> {
         let user = caller.user()?;
-        self.check_visible(user, post.id).await?;
-        self.base.ledger.mute_conversation(user, post.id, now()).await?;
+        let cached = self.base.visibility.post(Some(user), post.id).await?;
+        // What happens under a repost happens under its post.
+        let post = cached.post.repost.unwrap_or(post.id);
+        self.base.ledger.mute_conversation(user, post, now()).await?;
         Ok(Done {})
     }
 
     /// Needs no right to see the post if the user had muted it.
     pub(crate) async fn unmute(&self, caller: Caller, post: OnePost) -> Result<Done> {
         let user = caller.user()?;
-        if !self.base.ledger.unmute_conversation(user, post.id).await? {
+        let named = self.base.posts.get([post.id]).await?.remove(&post.id);
+        let under = named.and_then(|cached| cached.post.repost).unwrap_or(post.id);
+        if !self.base.ledger.unmute_conversation(user, under).await? {
             self.check_visible(user, post.id).await?;
         }
         Ok(Done {})

@@ -192,7 +192,8 @@ impl Notifications {
         Ok(())
     }
 
-    /// The ends of reposts and quotes: their authors leave the groups of the authors of the posts.
+    /// The ends of reposts and quotes, and their removals by the backend: their authors leave the groups of the authors
+    /// of the posts.
     async fn add_reposts(&self, batch: &[PendingEvent], endings: &mut Endings) -> Result<()> {
         let deleted = batch.iter().filter_map(|pending| match &pending.event {
             DomainEvent::PostDeleted { author, repost: Some(repost), .. } => {
@@ -203,7 +204,18 @@ impl Notifications {
             }
             _ => None,
         });
-        let deleted: Vec<(PostId, NotificationKind, &UserId)> = deleted.collect();
+        let mut deleted: Vec<(PostId, NotificationKind, &UserId)> = deleted.collect();
+        let removed = batch.iter().filter_map(|pending| match &pending.event {
+            DomainEvent::PostRemoved { post, author, .. } => Some((*post, author)),
+            _ => None,
+        });
+        let removed: HashMap<PostId, &UserId> = removed.collect();
+        let naming = self.base.posts.get(removed.keys().copied()).await?;
+        deleted.extend(naming.values().filter_map(|cached| {
+            let by = *removed.get(&cached.post.id)?;
+            let repost = cached.post.repost.map(|post| (post, NotificationKind::Repost(post), by));
+            repost.or_else(|| Some((cached.post.quote?, NotificationKind::Quote(cached.post.id), by)))
+        }));
         if deleted.is_empty() {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use crate::feed::paging::UserPageBuilder;
 use crate::feed::runtime::now;
 use crate::feed::timelines::{EdgeChange, EdgeJobs};
 use crate::ledger::EventConsumer;
-use crate::model::UserId;
+use crate::model::{Standing, UserId};
 
 const NO_REQUEST: FeedError = FeedError::NotFound("no such request");
 
@@ -45,6 +45,9 @@ impl FollowRequests {
     pub(crate) async fn accept(&self, caller: Caller, user: OneUser) -> Result<Done> {
         let me = caller.user()?;
         let at = now();
+        if self.base.relations.standing(&user.id).await? == Standing::Suspended {
+            return Err(NO_REQUEST);
+        }
         match self.base.ledger.accept_request(&user.id, me, at, Some(at)).await? {
             Some(job) => {
                 self.edges.apply(&user.id, me, EdgeChange::Opens, Some(job)).await?;

@@ -291,8 +291,18 @@ impl NotificationRenderer {
         }
         let likes = if likes.is_empty() { likes } else { self.ledger.likes_among(&likes).await? };
         let likes: HashSet<(ContentId, UserId)> = likes.into_iter().collect();
-        let reposts = if reposts.is_empty() { reposts } else { self.ledger.reposted_among(&reposts).await? };
-        let reposts: HashSet<(PostId, UserId)> = reposts.into_iter().collect();
+        let mut reposts: HashMap<(PostId, UserId), PostId> = if reposts.is_empty() {
+            HashMap::new()
+        } else {
+            self.ledger.reposted_among(&reposts).await?.into_iter().collect()
+        };
+        if !reposts.is_empty() {
+            // The user may not see all of them any more.
+            let ids: Vec<PostId> = reposts.values().copied().collect();
+            let visible = self.visibility.visible_posts(Some(user), ViewContext::Direct, ids).await?;
+            let is_visible = |repost: &PostId| visible.get(repost).is_some_and(|cached| cached.post.removed.is_none());
+            reposts.retain(|_, repost| is_visible(repost));
+        }
         let followers = self.visibility.followers_among(user, followers).await?;
         let accepted_by = self.visibility.followees_among(user, accepted_by).await?;
         let requests: HashSet<UserId> = if requests.is_empty() {
@@ -306,7 +316,7 @@ impl NotificationRenderer {
             NotificationKind::Follow => !followers.contains(person),
             NotificationKind::Accepted => !accepted_by.contains(person),
             NotificationKind::Request => !requests.contains(person),
-            NotificationKind::Repost(post) => !reposts.contains(&(*post, person.clone())),
+            NotificationKind::Repost(post) => !reposts.contains_key(&(*post, person.clone())),
             NotificationKind::Comment(_)
             | NotificationKind::Reply(_)
             | NotificationKind::Mention(_)

@@ -152,7 +152,11 @@ impl RenderContext {
         let id = cached.post.id;
         let context = audience.filter_context();
         if !self.is_visible_in_timeline(audience, cached, reader) {
-            return Some(gone(id, GoneReason::Hidden));
+            // The client keeps reposts and quotes of a post that the reader may see elsewhere.
+            let is_elsewhere = matches!(audience, Audience::Timeline(_))
+                && cached.post.repost.is_none()
+                && self.sees_named(id, reader);
+            return Some(gone(id, if is_elsewhere { GoneReason::Unfollowed } else { GoneReason::Hidden }));
         }
         let filters = self.filters.get(reader);
         let named = |post| self.posts.get(&post).filter(|_| self.sees_named(post, reader)).map(|cached| &**cached);

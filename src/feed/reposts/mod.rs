@@ -51,6 +51,10 @@ impl RepostService {
             return self.rendered(author, stored.post.id).await;
         }
         let reposted = named_post(&self.base, author, draft.id).await?;
+        // The first repost stays, even if the post could not be reposted now.
+        if let Some(existing) = self.base.ledger.repost_by(author, reposted.post.id).await? {
+            return self.rendered(author, existing).await;
+        }
         let visibility = self.visibility(author, &reposted, draft.visibility.into()).await?;
         let post = Post::repost(id, author, reposted.post.id, visibility);
         let ticket = self.base.posts.ticket(id);
@@ -82,7 +86,8 @@ impl RepostService {
     }
 
     /// The visibility of a repost. A post of others must be visible to everyone, and its author to the caller without a
-    /// request: the caller would not see the repost. One's own post is never shown to more than it was.
+    /// request: the caller would not see the repost. The message does not tell that an author is limited. One's own
+    /// post is never shown to more than it was.
     ///
     /// # Errors
     /// [`FeedError::Forbidden`] if the post may not be reposted.
@@ -93,10 +98,10 @@ impl RepostService {
         }
         let is_open = matches!(post.visibility, Visibility::Public | Visibility::NotTo(_));
         let seen = self.base.visibility.visible_posts(Some(author), ViewContext::Unrequested, [post.id]).await?;
-        if seen.is_empty() {
-            return Err(FeedError::Forbidden("posts by users that you mute and by limited users cannot be reposted"));
+        if seen.is_empty() && self.base.relations.between(author, &post.author).await?.muted {
+            return Err(FeedError::Forbidden("posts by users that you mute cannot be reposted"));
         }
-        if !is_open || self.base.relations.is_locked(&post.author).await? {
+        if seen.is_empty() || !is_open || self.base.relations.is_locked(&post.author).await? {
             return Err(FeedError::Forbidden("only posts that everyone may see can be reposted"));
         }
         Ok(asked)

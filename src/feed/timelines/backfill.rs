@@ -122,14 +122,9 @@ impl Backfill {
     ///
     /// # Errors
     /// If a store cannot be reached.
-    pub(super) async fn purge_author(
-        &self,
-        reader: &UserId,
-        author: &UserId,
-        reason: GoneReason,
-        is_repeated: bool,
-    ) -> Result<bool> {
+    pub(super) async fn purge_author(&self, reader: &UserId, author: &UserId, is_repeated: bool) -> Result<bool> {
         let relation = self.relation_now(reader, author).await?;
+        let reason = if hides(relation) { GoneReason::Hidden } else { GoneReason::Unfollowed };
         let is_back = is_in_timeline(relation);
         if is_back && is_repeated {
             return Ok(false);
@@ -159,6 +154,32 @@ impl Backfill {
             }
         }
         Ok(true)
+    }
+
+    /// Removes the reposts of an author's posts from a reader's open timeline, if the reader may not see these posts.
+    /// They are merged again at once: pages, which look at both posts, show them when the reader may.
+    ///
+    /// # Errors
+    /// If a store cannot be reached.
+    pub(super) async fn hide_reposts_of(&self, reader: &UserId, author: &UserId) -> Result<()> {
+        if !hides(self.relation_now(reader, author).await?) {
+            return Ok(());
+        }
+        let Some(inbox) = self.base.broker.read_inbox(&timeline(reader)).await? else { return Ok(()) };
+        let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
+        let posts = self.base.posts.get(held.iter().copied()).await?;
+        let reposted: Vec<PostId> = posts.values().filter_map(|cached| cached.post.repost).collect();
+        let theirs = self.base.posts.get(reposted).await?;
+        let is_of_author = |id: &PostId| {
+            let reposted = posts.get(id).and_then(|cached| theirs.get(&cached.post.repost?));
+            reposted.is_some_and(|reposted| reposted.post.author == *author)
+        };
+        let reposts: Vec<PostId> = held.into_iter().filter(is_of_author).collect();
+        if !reposts.is_empty() {
+            self.base.broker.purge_inbox(&timeline(reader), &reposts, GoneReason::Hidden).await?;
+            self.base.broker.merge_inbox(&timeline(reader), &reposts, PostId::ZERO).await?;
+        }
+        Ok(())
     }
 
     /// Removes the reposts of an author from a reader's inbox, unless the reader wants them again.
@@ -202,6 +223,11 @@ impl Backfill {
 
 fn timeline(reader: &UserId) -> InboxId {
     InboxId::Timeline(reader.clone())
+}
+
+/// Whether the reader may not see the author's posts, wherever they are.
+fn hides(relation: Relation) -> bool {
+    relation.is_barred() || relation.muted
 }
 
 /// Whether the posts of an author belong to a timeline, as far as the reader may see them.

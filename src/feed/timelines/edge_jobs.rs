@@ -13,7 +13,7 @@ use crate::broker::Invalidation;
 use crate::feed::base::Base;
 use crate::feed::error::{FeedError, Result};
 use crate::ledger::{EdgeWork, Job, NewJob, Work};
-use crate::model::{GoneReason, UserId};
+use crate::model::UserId;
 
 /// How long a node may still append posts of the pull log for readers that it selected before an edge changed. A node
 /// that takes longer counts as dead.
@@ -127,7 +127,7 @@ impl EdgeJobs {
         // Posts for friends depend on the follows of both users.
         sync_author(&self.base, reader, author).await?;
         sync_author(&self.base, author, reader).await?;
-        let reason = match change {
+        match change {
             EdgeWork::Follow => {
                 // Before the job is removed: the end of a restriction may return posts of followed topics.
                 if let Some(topics) = self.base.followed_topics.of(reader).await? {
@@ -138,8 +138,9 @@ impl EdgeJobs {
                 self.backfill.merge_authors(pairs, run.removes_job.then_some(job.id)).await?;
                 return Ok(EdgeOutcome::Done);
             }
-            EdgeWork::Unfollow => GoneReason::Unfollowed,
-            EdgeWork::Detach => GoneReason::Hidden,
+            EdgeWork::Unfollow => {}
+            EdgeWork::Detach if run.is_repeated => {}
+            EdgeWork::Detach => self.backfill.hide_reposts_of(reader, author).await?,
             EdgeWork::DetachReposts => {
                 self.backfill.purge_reposts(reader, author).await?;
                 if run.removes_job {
@@ -147,8 +148,8 @@ impl EdgeJobs {
                 }
                 return Ok(EdgeOutcome::Done);
             }
-        };
-        let outcome = self.purge_author(job, (reader, author), reason, run.is_repeated).await?;
+        }
+        let outcome = self.purge_author(job, (reader, author), run.is_repeated).await?;
         if *change == EdgeWork::Unfollow {
             self.backfill.sync_friendship(author, reader).await?;
         }
@@ -162,12 +163,11 @@ impl EdgeJobs {
         &self,
         job: &Job,
         (reader, author): (&UserId, &UserId),
-        reason: GoneReason,
         is_repeated: bool,
     ) -> Result<EdgeOutcome> {
         // Read before the inbox: a post whose pull has ended by now is then found in the inbox.
         let more_may_come = self.backfill.may_be_pulled(author, job.created_at, PULL_PATIENCE).await?;
-        let is_gone = self.backfill.purge_author(reader, author, reason, is_repeated).await?;
+        let is_gone = self.backfill.purge_author(reader, author, is_repeated).await?;
         Ok(if is_gone && more_may_come { EdgeOutcome::Repeat } else { EdgeOutcome::Done })
     }
 }

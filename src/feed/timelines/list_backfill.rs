@@ -3,12 +3,10 @@
 //! Pages of lists are read from the ledger, so the log is for open sockets and recoveries. Nothing is done for a list
 //! without an inbox: nobody has read it lately.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use crate::broker::Inbox;
 use crate::feed::base::Base;
-use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::feed::visibility::ViewContext;
 use crate::ledger::MAX_LIST_POSTS;
@@ -32,14 +30,18 @@ pub(crate) async fn merge_member(base: &Base, list: &OwnedList, member: &ListMem
     purge_unlisted(base, list).await
 }
 
-/// Removes posts from the log of a list that are no longer by a member of it.
+/// Removes posts from the log of a list that are no longer by a member of it, and deleted ones: the queued removal of a
+/// deleted post reaches the lists that have its author when it is delivered.
 ///
 /// # Errors
 /// If a store cannot be reached.
 pub(crate) async fn purge_unlisted(base: &Base, list: &OwnedList) -> Result<()> {
     let inbox = InboxId::List(list.id);
     let Some(read) = base.broker.read_inbox(&inbox).await? else { return Ok(()) };
-    let held = held_in(base, &read).await?;
+    let added = added_to(&read);
+    let held = base.posts.get(added.iter().copied()).await?;
+    let deleted: Vec<PostId> = added.into_iter().filter(|id| !held.contains_key(id)).collect();
+    base.broker.purge_inbox(&inbox, &deleted, GoneReason::Deleted).await?;
     let listed = base.ledger.listed_among(list.id, &held.keys().copied().collect::<Vec<_>>()).await?;
     let mut gone: Vec<PostId> = held.into_keys().filter(|id| !listed.contains(id)).collect();
     gone.sort_unstable();
@@ -63,7 +65,7 @@ pub(super) async fn sync_author(base: &Base, owner: &UserId, author: &UserId) ->
     for list in lists {
         let Some(inbox) = base.broker.read_inbox(&InboxId::List(list.id)).await? else { continue };
         let list = OwnedList { owner: owner.clone(), id: list.id };
-        let mut theirs = held_in(base, &inbox).await?;
+        let mut theirs = base.posts.get(added_to(&inbox)).await?;
         theirs.retain(|_, cached| cached.post.author == *author);
         let mut theirs: Vec<PostId> = theirs.into_keys().collect();
         theirs.sort_unstable();
@@ -107,9 +109,8 @@ async fn merge(base: &Base, list: &OwnedList, mut posts: Vec<PostId>) -> Result<
     purge_hidden(base, list, merged).await
 }
 
-/// The existing posts that were added to an inbox.
-async fn held_in(base: &Base, inbox: &Inbox) -> Result<HashMap<PostId, Arc<CachedPost>>> {
+/// The posts that were added to an inbox, oldest first.
+pub(super) fn added_to(inbox: &Inbox) -> BTreeSet<PostId> {
     let added = inbox.entries.iter().filter(|(_, entry)| matches!(entry, Entry::Post(_)));
-    let held: HashSet<PostId> = added.filter_map(|(_, entry)| entry.post()).collect();
-    base.posts.get(held).await
+    added.filter_map(|(_, entry)| entry.post()).collect()
 }

@@ -3,12 +3,11 @@
 //! Unlike a follow of a user, a follow of a topic has no job: pages and deliveries follow the stored topics, and a
 //! repeated command does again what an earlier attempt did not finish.
 
-use std::collections::HashSet;
-
+use super::list_backfill::added_to;
 use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::visibility::ViewContext;
-use crate::model::{Entry, GoneReason, InboxId, PostId, UserId};
+use crate::model::{GoneReason, InboxId, PostId, UserId};
 
 /// Merges the newest posts of topics that a reader follows into the reader's inbox, as far as the reader may see them:
 /// posts above the inbox's floor, up to a maximum. If there are more, the floor rises.
@@ -27,19 +26,18 @@ pub(crate) async fn merge_topics(base: &Base, reader: &UserId, topics: &[String]
     purge_unseen(base, reader, merged).await
 }
 
-/// Removes posts of a topic from a reader's inbox, except those that the timeline has for another reason.
+/// Removes posts from a reader's inbox that do not belong to the timeline without a topic, and deleted ones: changes of
+/// a post that are queued reach the followers of its topics when they are delivered.
 ///
 /// # Errors
 /// If a store cannot be reached.
 pub(crate) async fn purge_topic(base: &Base, reader: &UserId, topic: &str) -> Result<()> {
     let Some(inbox) = base.broker.read_inbox(&InboxId::Timeline(reader.clone())).await? else { return Ok(()) };
-    let added = inbox.entries.iter().filter(|(_, entry)| matches!(entry, Entry::Post(_)));
-    let held: HashSet<PostId> = added.filter_map(|(_, entry)| entry.post()).collect();
-    let mut posts = base.posts.get(held).await?;
-    posts.retain(|_, cached| cached.post.topics.iter().any(|name| name == topic));
-    let mut held: Vec<PostId> = posts.into_keys().collect();
-    held.sort_unstable();
-    purge_unseen(base, reader, held).await?;
+    let held = added_to(&inbox);
+    let posts = base.posts.get(held.iter().copied()).await?;
+    let (there, deleted): (Vec<PostId>, Vec<PostId>) = held.into_iter().partition(|id| posts.contains_key(id));
+    base.broker.purge_inbox(&InboxId::Timeline(reader.clone()), &deleted, GoneReason::Deleted).await?;
+    purge_unseen(base, reader, there).await?;
     // A concurrent follow found the posts in the inbox and did not merge them.
     let topics = base.followed_topics.of(reader).await?;
     match topics.filter(|topics| topics.has(topic)) {

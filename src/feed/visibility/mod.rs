@@ -18,6 +18,7 @@
 
 mod access;
 mod access_checks;
+mod blocked_reposts;
 mod comment_context;
 mod comment_policy;
 mod followed_topics;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::access::{AccessContext, ViewContext};
+use super::blocked_reposts::blocked_reposts;
 use super::followed_topics::FollowedTopics;
 use super::relations::{RelationCache, RelationMap};
 use crate::feed::content::{CachedPost, NewestReposts, PostCache};
@@ -56,7 +57,7 @@ impl VisibilityPolicy {
             ViewContext::Direct | ViewContext::Unrequested | ViewContext::List | ViewContext::Timeline => {
                 let seen = self.visible_by_author(reader, ViewContext::Unrequested, reposted).await?;
                 posts.retain(|_, cached| cached.post.repost.is_none_or(|post| seen.contains_key(&post)));
-                let blocked = self.blocked_reposts(posts.values(), &seen).await?;
+                let blocked = blocked_reposts(&self.relations, posts.values(), &seen).await?;
                 posts.retain(|id, _| !blocked.contains(id));
             }
         }
@@ -105,32 +106,6 @@ impl VisibilityPolicy {
         }
         posts.retain(|_, cached| sees(&relations, cached));
         Ok(posts)
-    }
-
-    /// The reposts among these posts between whose author and the author of the reposted post there is a block, in
-    /// either direction. Nobody sees them. `reposted`: posts by id.
-    ///
-    /// # Errors
-    /// If the ledger cannot be read.
-    pub(super) async fn blocked_reposts<'a>(
-        &self,
-        posts: impl Iterator<Item = &'a Arc<CachedPost>> + Send,
-        reposted: &HashMap<PostId, Arc<CachedPost>>,
-    ) -> Result<HashSet<PostId>> {
-        let authors = |cached: &'a Arc<CachedPost>| {
-            let reposted = reposted.get(&cached.post.repost?)?;
-            Some((cached.post.id, (cached.post.author.clone(), reposted.post.author.clone())))
-        };
-        let mut pairs: HashMap<PostId, (UserId, UserId)> = posts.filter_map(authors).collect();
-        if pairs.is_empty() {
-            return Ok(HashSet::new());
-        }
-        let restricted =
-            self.relations.users_with_restrictions(pairs.values().map(|(_, author)| author.clone())).await?;
-        pairs.retain(|_, (by, author)| by != author && restricted.contains(author));
-        let relations = self.relations.get(pairs.values().cloned()).await?;
-        pairs.retain(|_, (by, author)| relations.get(by, author).is_some_and(Relation::has_block));
-        Ok(pairs.into_keys().collect())
     }
 
     /// The existing posts among `ids` that are offered to all readers and that `reader` may see.
@@ -270,7 +245,7 @@ impl VisibilityPolicy {
         if !places.is_empty() {
             let also = self.seen_by_author(&reposted, ViewContext::Unrequested).await?;
             let named = self.posts.get(reposted.iter().map(|(_, post)| *post)).await?;
-            let blocked = self.blocked_reposts(posts.values(), &named).await?;
+            let blocked = blocked_reposts(&self.relations, posts.values(), &named).await?;
             for (place, sees) in places.into_iter().zip(also) {
                 seen[place] = sees && !blocked.contains(&pairs[place].1);
             }

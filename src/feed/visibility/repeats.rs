@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 use super::access::{AccessContext, ViewContext};
+use super::blocked_reposts::blocked_reposts;
 use super::followed_topics::TopicSet;
 use super::followees::UserIdSet;
 use super::policy::VisibilityPolicy;
@@ -200,7 +201,7 @@ impl<'p> TimelinePolicy<'p> {
         };
         let by_post: HashMap<PostId, Vec<PostId>> = posts.into_iter().map(|post| (post, of_post(post))).collect();
         let mut loaded = self.0.posts.get(by_post.values().flatten().copied().collect::<Vec<_>>()).await?;
-        let blocked = self.0.blocked_reposts(loaded.values(), &loaded).await?;
+        let blocked = blocked_reposts(&self.0.relations, loaded.values(), &loaded).await?;
         loaded.retain(|id, _| !blocked.contains(id));
         let sources = by_post
             .into_iter()

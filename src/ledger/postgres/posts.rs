@@ -206,7 +206,7 @@ impl PostStore for PostgresLedger {
     ) -> Result<EditOutcome> {
         let work = job_plan::post_edited(before, after);
         let jobs = work.iter().map(jobs::new_job).collect::<Result<Vec<_>>>()?;
-        let event = DomainEvent::edit_for(event, after, self.outlet);
+        let event = DomainEvent::edit_for(event, before, after, self.outlet);
         let event = NewEvent::new(event.as_ref(), self.outlet)?;
         let parameters: Parameters<'_> = &[
             &integer(after.id.0),

@@ -39,9 +39,9 @@ pub(super) const OF_POST: &str = "\
     WHERE r.post = $1 AND r.repost < $2 ORDER BY r.repost DESC LIMIT $3";
 
 pub(super) const AMONG: &str = "\
-    SELECT pair.place FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS pair (post, author, place)
+    SELECT pair.place, there.repost FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS pair (post, author, place)
     CROSS JOIN LATERAL (
-        SELECT FROM reposts WHERE reposts.post = pair.post AND reposts.author = pair.author OFFSET 0
+        SELECT repost FROM reposts WHERE reposts.post = pair.post AND reposts.author = pair.author OFFSET 0
     ) there";
 
 pub(super) const QUOTES: &str = "\
@@ -108,13 +108,15 @@ impl RepostStore for PostgresLedger {
         self.readable_page("reposts", OF_POST, &[&integer(post.0), &integer(before.0)], limit, repost).await
     }
 
-    async fn reposted_among(&self, pairs: &[(PostId, UserId)]) -> Result<Vec<(PostId, UserId)>> {
+    async fn reposted_among(&self, pairs: &[(PostId, UserId)]) -> Result<Vec<((PostId, UserId), PostId)>> {
         let (posts, users): (Vec<i64>, Vec<&str>) =
             pairs.iter().map(|(post, user)| (integer(post.0), user.as_str())).unzip();
         let rows = self.pool.read(AMONG, &[&posts, &users]).await?;
-        let place = |row: &Row| Ok(usize::try_from(at::<i64>(row, 0)? - 1).unwrap_or(usize::MAX));
-        let places: Vec<usize> = rows.iter().map(place).collect::<Result<_>>()?;
-        Ok(places.into_iter().filter_map(|place| pairs.get(place).cloned()).collect())
+        let found = |row: &Row| {
+            let place = usize::try_from(at::<i64>(row, 0)? - 1).unwrap_or(usize::MAX);
+            Ok(pairs.get(place).cloned().zip(Some(PostId(natural_at(row, 1)?))))
+        };
+        rows.iter().filter_map(|row| found(row).transpose()).collect()
     }
 
     async fn quotes_of(&self, post: PostId, before: PostId, limit: usize) -> Result<Vec<PostId>> {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::notification_people::next_position;
 use super::rows::user_id_at;
 use super::work::is_owned;
-use super::{SqliteLedger, count, favourites, integer, likes, natural, readable, revocations};
+use super::{SqliteLedger, count, favourites, integer, likes, natural, notification_removal, readable, revocations};
 use crate::ledger::{Erasure, ErasureBacklog, ErasureStore, Fence, Result, Revocation, RevocationKind};
 use crate::model::{CommentId, ContentId, Millis, NotificationId, ObjectId, ObjectType, PostId, Tally, UserId};
 
@@ -209,7 +209,7 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
             return Ok((owner, NotificationId(natural(group))));
         }
         if is_alone {
-            db.prepare_cached("DELETE FROM notifications WHERE id = ?1")?.execute([group])?;
+            notification_removal::remove_group(db, group)?;
             // Rows of people who left it.
             let sql = "INSERT INTO notification_remains (notification) VALUES (?1) ON CONFLICT DO NOTHING";
             db.prepare_cached(sql)?.execute([group])?;

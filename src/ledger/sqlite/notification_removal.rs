@@ -20,6 +20,15 @@ pub(super) fn drop_oldest(db: &Connection, user: &UserId) -> rusqlite::Result<()
 
 /// Removes a group, and up to `cleared` of its people.
 fn drop_group(db: &Connection, id: i64, cleared: usize) -> rusqlite::Result<()> {
+    remove_group(db, id)?;
+    if !clear_people(db, id, cleared)? {
+        db.prepare_cached("INSERT INTO notification_remains (notification) VALUES (?1)")?.execute([id])?;
+    }
+    Ok(())
+}
+
+/// Removes a group without its people, and what it said, unless another group of its owner has the same object.
+pub(super) fn remove_group(db: &Connection, id: i64) -> rusqlite::Result<()> {
     let sql = "DELETE FROM notifications WHERE id = ?1 RETURNING user, kind, object";
     let gone = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
     let gone: Option<(String, String, String)> = db.prepare_cached(sql)?.query_row([id], gone).optional()?;
@@ -27,9 +36,6 @@ fn drop_group(db: &Connection, id: i64, cleared: usize) -> rusqlite::Result<()> 
         let sql = "DELETE FROM app_notifications WHERE user = ?1 AND object = ?3 AND NOT EXISTS ( \
                    SELECT 1 FROM notifications WHERE user = ?1 AND kind = ?2 AND object = ?3)";
         db.prepare_cached(sql)?.execute([user, kind, object])?;
-    }
-    if !clear_people(db, id, cleared)? {
-        db.prepare_cached("INSERT INTO notification_remains (notification) VALUES (?1)")?.execute([id])?;
     }
     Ok(())
 }

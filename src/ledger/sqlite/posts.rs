@@ -64,7 +64,7 @@ impl PostStore for SqliteLedger {
         let base = before.edited_at;
         let after = after.clone();
         let outlet = self.outlet;
-        let event = DomainEvent::edit_for(event, &after, outlet);
+        let event = DomainEvent::edit_for(event, before, &after, outlet);
         self.write(move |db| edit(db, base, &after, event.as_ref(), now, outlet)).await
     }
 

@@ -50,13 +50,13 @@ impl RepostStore for SqliteLedger {
         .await
     }
 
-    async fn reposted_among(&self, pairs: &[(PostId, UserId)]) -> Result<Vec<(PostId, UserId)>> {
+    async fn reposted_among(&self, pairs: &[(PostId, UserId)]) -> Result<Vec<((PostId, UserId), PostId)>> {
         let pairs = pairs.to_vec();
         self.read(move |db| {
             let mut found = Vec::new();
             for (post, user) in pairs {
-                if repost_by(db, &user, post)?.is_some() {
-                    found.push((post, user));
+                if let Some(repost) = repost_by(db, &user, post)? {
+                    found.push(((post, user), repost));
                 }
             }
             Ok(found)

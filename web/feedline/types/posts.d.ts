@@ -1,6 +1,7 @@
 export class PostList {
-    /** @param {boolean} [hidesRepeats] as Home and lists do, unlike other timelines */
-    constructor(hidesRepeats?: boolean);
+    /** @param {boolean} [hidesRepeats] as Home and lists do, unlike other timelines
+     * @param {string} [user] whose own reposts are not counted */
+    constructor(hidesRepeats?: boolean, user?: string);
     /** @type {Map<number, Post>} by id, also those that are not shown */ posts: Map<number, Post>;
     isRead: boolean;
     /** Something may have to be shown that only the server knows: the list is to be read anew. */ isStale: boolean;

@@ -1,4 +1,4 @@
--- revision: 7
+-- revision: 8
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.
@@ -123,6 +123,7 @@ DECLARE
     people_left bigint;
     next_position bigint;
     had_left boolean;
+    gone notifications%ROWTYPE;
 BEGIN
     FOR entry IN
         SELECT p.owner, p.notification FROM notification_people p WHERE p.person = p_user
@@ -141,7 +142,9 @@ BEGIN
         WHERE owner = entry.owner AND id = entry.notification
         RETURNING people INTO people_left;
         IF FOUND AND people_left <= 0 THEN
-            DELETE FROM notifications WHERE owner = entry.owner AND id = entry.notification;
+            DELETE FROM notifications AS n WHERE n.owner = entry.owner AND n.id = entry.notification
+            RETURNING n.* INTO gone;
+            PERFORM feedline_remove_app_content(gone.owner, gone.kind, gone.object);
             UPDATE notified SET groups = groups - 1 WHERE owner = entry.owner;
             -- Rows of people who left it.
             INSERT INTO notification_remains (owner, notification) VALUES (entry.owner, entry.notification)
