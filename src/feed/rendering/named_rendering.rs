@@ -106,7 +106,6 @@ impl NamedContent {
         let quoted: Vec<PostId> = reposted.collect();
         found.extend(base.posts.get(quoted).await?);
         let ids: Vec<PostId> = found.keys().copied().collect();
-        counts.extend(base.posts.counts(&ids).await?);
         let authors = found.values().map(|cached| cached.post.author.clone()).collect();
         posts.extend(found);
         let readers: Vec<_> = reposts_of_timelines(entries, posts).collect();
@@ -118,11 +117,18 @@ impl NamedContent {
             |author: &UserId| followees.iter().any(|(reader, all)| may_follow(reader, all.as_deref(), author));
         let lists = lists_with_reposts(base, entries, posts).await?;
         let gathers = |author: &UserId| follows(author) || lists.values().any(|members| members.has_user(author));
-        let sources = TimelinePolicy::of(&base.visibility).sources(reposts.values().copied(), gathers).await?;
+        // All recipients of the batch wait for these reads.
+        let reposters = reposts.keys().filter_map(|repost| Some(&posts.get(repost)?.post.author));
+        let policy = TimelinePolicy::of(&base.visibility);
+        let (named_counts, sources, people) = tokio::try_join!(
+            base.posts.counts(&ids),
+            policy.sources(reposts.values().copied(), gathers),
+            load_people(&*base.ledger, reposters),
+        )?;
+        counts.extend(named_counts);
         let may_repeat = reposts.iter().filter(|(repost, post)| sources.before(**repost, **post).next().is_some());
         let may_repeat: Vec<(&Arc<CachedPost>, PostId)> =
             may_repeat.filter_map(|(repost, post)| Some((posts.get(repost)?, *post))).collect();
-        let people = load_people(&*base.ledger, may_repeat.iter().map(|(cached, _)| &cached.post.author)).await?;
         let encode = |(cached, id): (&Arc<CachedPost>, PostId)| {
             let repost = cached.post.id;
             let by = people.get(cached.post.author.as_str())?;

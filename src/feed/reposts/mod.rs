@@ -51,11 +51,14 @@ impl RepostService {
             return self.rendered(author, stored.post.id).await;
         }
         let reposted = named_post(&self.base, author, draft.id).await?;
-        // The first repost stays, even if the post could not be reposted now.
-        if let Some(existing) = self.base.ledger.repost_by(author, reposted.post.id).await? {
-            return self.rendered(author, existing).await;
-        }
-        let visibility = self.visibility(author, &reposted, draft.visibility.into()).await?;
+        let visibility = match self.visibility(author, &reposted, draft.visibility.into()).await {
+            Ok(visibility) => visibility,
+            // The first repost stays, even if the post could not be reposted now.
+            Err(refused) => {
+                let existing = self.base.ledger.repost_by(author, reposted.post.id).await?;
+                return self.rendered(author, existing.ok_or(refused)?).await;
+            }
+        };
         let post = Post::repost(id, author, reposted.post.id, visibility);
         let ticket = self.base.posts.ticket(id);
         let turn = self.base.jobs.begin_write(author).await;
