@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::moderation::{read, suspend};
+use crate::moderation::{read, suspend, unsuspend};
 use crate::redis_server::RedisServer;
 use crate::server::{Server, until};
 
@@ -296,4 +296,16 @@ async fn an_unlock_accepts_all_who_wait() {
         let reply = server.done("late", "PUT", "/users/ann/follow", &Value::Null).await;
         assert_eq!(reply, json!({ "state": "following" }));
     }
+}
+
+#[tokio::test]
+async fn requests_of_suspended_users_are_not_accepted() {
+    let server = Server::start().await;
+    lock(&server, "ann", true).await;
+    server.done("bo", "PUT", "/users/ann/follow", &Value::Null).await;
+    suspend(&server, "bo", "suspended").await;
+    let accept = async || server.call("ann", "PUT", "/users/me/requests/bo", &Value::Null).await.status.as_u16();
+    assert_eq!(accept().await, 404, "as if there was none");
+    unsuspend(&server, "bo").await;
+    assert_eq!(accept().await, 200, "the request waits");
 }
