@@ -189,7 +189,7 @@ async fn write(
         while !is_over && sent < complete + window {
             *last += 1;
             ensure!(!has_reposts || sent < 10 || newest.is_some(), "no reply has the id of a post");
-            let command = match newest.filter(|_| has_reposts && *last % 10 == 0) {
+            let command = match newest.filter(|_| has_reposts && last.is_multiple_of(10)) {
                 Some(post) => seed::repost_command(*last, post),
                 None => seed::post_command(*last),
             };

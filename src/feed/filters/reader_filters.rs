@@ -143,7 +143,7 @@ impl ReaderFilters {
 
 /// The topic that a word with a `#` names, without case and width.
 fn topic_of(word: &str) -> Option<String> {
-    topic_name(word.trim().strip_prefix(['#', '＃'])?).map(|name| caseless(&name).into())
+    topic_name(word.trim().strip_prefix(['#', '＃'])?).map(|name| caseless(&name))
 }
 
 #[cfg(test)]
