@@ -16,7 +16,8 @@ impl Act {
         let is_open = is_for_all && !model.locks.locked.contains(post.author);
         // A user who mutes the author, or does not follow a limited one, would not see the repost.
         let is_heard = !model.has(Edge::Mute, by, post.author) && !model.is_limited_for(by, post.author);
-        let is_repostable = post.author == by || (is_open && is_heard);
+        // The first repost stays.
+        let is_repostable = post.author == by || (is_open && is_heard) || model.repost_by(by, meant).is_some();
         let is_refused = post.is_removed || (is_repost && !is_repostable);
         if is_refused { 403 } else { 200 }
     }
