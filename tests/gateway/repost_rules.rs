@@ -86,12 +86,17 @@ async fn notifications_of_reposts_end_when_the_author_may_not_see_them() {
     server.done("bo", "PATCH", "/users/me", &json!({ "locked": false })).await;
     assert_eq!(kinds().await, both);
     let mut ann = Client::connect(&server, "ann").await;
-    for (id, left) in [(repost, "quote"), (quote, "")] {
+    let ids = [repost, quote];
+    for (id, left) in ids.iter().zip(["quote", ""]) {
         set(&server, "PUT", &format!("/posts/{id}/removal"), &Value::Null).await;
         let left: Vec<String> = (!left.is_empty()).then(|| left.to_owned()).into_iter().collect();
         assert_eq!(kinds().await, (left.clone(), json!(left.len())), "{id} is removed");
         while ann.publication("notifications:ann").await["data"]["type"] != "notification.gone" {}
     }
+    for id in &ids {
+        set(&server, "DELETE", &format!("/posts/{id}/removal"), &Value::Null).await;
+    }
+    assert_eq!(kinds().await.0, both.0, "they are restored");
 }
 
 #[tokio::test]

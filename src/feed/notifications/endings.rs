@@ -192,8 +192,8 @@ impl Notifications {
         Ok(())
     }
 
-    /// The ends of reposts and quotes, and their removals by the backend: their authors leave the groups of the authors
-    /// of the posts.
+    /// The ends of reposts and quotes: their authors leave the groups of the authors of the posts. Of those that the
+    /// backend removed, and may restore, the groups are checked again.
     async fn add_reposts(&self, batch: &[PendingEvent], endings: &mut Endings) -> Result<()> {
         let deleted = batch.iter().filter_map(|pending| match &pending.event {
             DomainEvent::PostDeleted { author, repost: Some(repost), .. } => {
@@ -204,25 +204,25 @@ impl Notifications {
             }
             _ => None,
         });
-        let mut deleted: Vec<(PostId, NotificationKind, &UserId)> = deleted.collect();
+        let deleted: Vec<(PostId, NotificationKind, &UserId)> = deleted.collect();
         let removed = batch.iter().filter_map(|pending| match &pending.event {
-            DomainEvent::PostRemoved { post, author, .. } => Some((*post, author)),
+            DomainEvent::PostRemoved { post, .. } => Some(*post),
             _ => None,
         });
-        let removed: HashMap<PostId, &UserId> = removed.collect();
-        let naming = self.base.posts.get(removed.keys().copied()).await?;
-        deleted.extend(naming.values().filter_map(|cached| {
-            let by = *removed.get(&cached.post.id)?;
-            let repost = cached.post.repost.map(|post| (post, NotificationKind::Repost(post), by));
-            repost.or_else(|| Some((cached.post.quote?, NotificationKind::Quote(cached.post.id), by)))
+        let naming = self.base.posts.get(removed.collect::<Vec<_>>()).await?;
+        let removed = naming.values().filter_map(|cached| {
+            let repost = cached.post.repost.map(|post| (post, NotificationKind::Repost(post)));
+            repost.or_else(|| Some((cached.post.quote?, NotificationKind::Quote(cached.post.id))))
+        });
+        let removed: Vec<(PostId, NotificationKind)> = removed.collect();
+        let named = deleted.iter().map(|(post, ..)| *post).chain(removed.iter().map(|(post, _)| *post));
+        let posts = self.base.posts.get(named.collect::<Vec<_>>()).await?;
+        let author_of = |post: PostId| posts.get(&post).map(|cached| &cached.post.author);
+        let ends = deleted.into_iter().filter_map(|(post, kind, by)| Some(ended(author_of(post)?, kind, by)));
+        endings.ended.extend(ends);
+        endings.hidden.extend(removed.into_iter().filter_map(|(post, kind)| {
+            Some(EndedNotification { to: author_of(post)?.clone(), kind, by: None, comment: None })
         }));
-        if deleted.is_empty() {
-            return Ok(());
-        }
-        let posts = self.base.posts.get(deleted.iter().map(|(post, ..)| *post)).await?;
-        let all =
-            deleted.into_iter().filter_map(|(post, kind, by)| Some(ended(&posts.get(&post)?.post.author, kind, by)));
-        endings.ended.extend(all);
         Ok(())
     }
 
