@@ -56,6 +56,7 @@ impl Act {
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, to, from) => 404,
             Self::Set { edge: Edge::Follow, to, on: true, .. } if model.suspended.contains(to) => 404,
             Self::Set { edge: Edge::Follow, from, to, on: true } if model.has(Edge::Block, from, to) => 409,
+            Self::Answer { from, accepts: true, .. } if model.suspended.contains(from) => 404,
             Self::Answer { by, from, accepts: true } => {
                 let is_there = model.locks.is_shown(from, by) || model.has(Edge::Follow, from, by);
                 if is_there { 200 } else { 404 }
