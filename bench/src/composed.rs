@@ -22,19 +22,23 @@ use super::stores::Stores;
 
 /// Users of a group.
 const GROUP_SIZE: usize = 1_000;
-/// Groups of users who follow 10 of 100 authors each.
+/// The group of users who follow 10 of 100 authors each, and use nothing else.
 const PLAIN: usize = 0;
+/// The same with reposts and muted words.
 const COMPOSED: usize = 1;
 /// A group of followers of one author.
 const FOLLOWERS: usize = 2;
 /// A group of followers of a topic, in which one author writes.
 const TOPIC_FOLLOWERS: usize = 3;
+/// The number of groups.
 const GROUPS: usize = 4;
+/// The followed topic.
 const TOPIC: &str = "rust";
 /// The number of posts for reposts. Their author has no followers.
 const ORIGINALS: usize = 5_000;
-/// In the composed group every tenth user mutes this many words.
+/// Words that a user mutes.
 const MUTED_WORDS: usize = 50;
+/// Every n-th user of the composed group mutes words.
 const MUTING: usize = 10;
 /// HTTP clients that create posts.
 const WRITERS: usize = 8;
@@ -42,9 +46,11 @@ const WRITERS: usize = 8;
 const LOAD: f64 = 0.5;
 /// Posts a second to a whole group.
 const TOPIC_RATE: f64 = 10.0;
-/// Users with a list of those whom they follow; posts on a page; pages of a run.
+/// Users of the plain group with a list; it has the authors that the user follows.
 const LIST_OWNERS: usize = 100;
+/// Posts on a page.
 const PAGE: usize = 20;
+/// Pages that a run reads.
 const PAGES: usize = 1_000;
 
 /// Runs the scenario.

@@ -52,16 +52,13 @@ pub(super) async fn run(bench: &BenchContext, options: &FeedOptions) -> Result<R
     let stores = Stores::start(bench, options.broker).await?;
     fill(&stores, sockets).await?;
     let server = stores.start_feedline(bench).await?;
-    let other_stores = match &options.against {
-        Some(_) => Some(Stores::start_apart(bench, options.broker).await?),
-        None => None,
-    };
-    let other_build = match (&options.against, &other_stores) {
-        (Some(path), Some(stores)) => {
-            fill(stores, sockets).await?;
-            Some(stores.start_build(bench, path).await?)
+    let other_build = match &options.against {
+        Some(path) => {
+            let stores = Stores::start_apart(bench, options.broker).await?;
+            fill(&stores, sockets).await?;
+            Some((stores.start_build(bench, path).await?, stores))
         }
-        _ => None,
+        None => None,
     };
     let floor = if options.alone { None } else { Some(bench.start_floor().await?) };
     let mut peer = None;
@@ -77,7 +74,7 @@ pub(super) async fn run(bench: &BenchContext, options: &FeedOptions) -> Result<R
     let all = sockets * (1 + others.len() + usize::from(other_build.is_some()));
     ensure!(all <= MAX_SOCKETS, "{all} sockets do not fit into one process: at most {MAX_SOCKETS}, or --alone");
     let mut systems = vec![FeedSystem::feedline(bench, &server, &stores, sockets).await?];
-    if let (Some(server), Some(stores)) = (&other_build, &other_stores) {
+    if let Some((server, stores)) = &other_build {
         systems.push(FeedSystem::feedline(bench, server, stores, sockets).await?.named("build"));
     }
     for (name, server) in others {
@@ -101,6 +98,8 @@ pub(super) async fn run(bench: &BenchContext, options: &FeedOptions) -> Result<R
     }
     report.notes.push(format!("{sockets} sockets, {AUTHORS} authors; {}", stores.note()));
     drop(systems);
+    // The stores of the other build are needed until it has stopped.
+    let (other_build, _other_stores) = other_build.unzip();
     for server in [Some(server), other_build, floor, peer].into_iter().flatten() {
         server.stop().await?;
     }

@@ -1,6 +1,7 @@
 //! Inboxes: the logs of timelines, written to by fan-out and from the pull log, and those of lists, from the pull log
 //! alone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,15 @@ pub struct Inbox {
     pub mark: u64,
     /// The entries with their offsets, oldest first.
     pub entries: Vec<(u64, Entry)>,
+}
+
+impl Inbox {
+    /// The posts that were added, oldest first, also those that left later.
+    pub fn added_posts(&self) -> Vec<PostId> {
+        let added = self.entries.iter().filter(|(_, entry)| matches!(entry, Entry::Post(_)));
+        let posts: BTreeSet<PostId> = added.filter_map(|(_, entry)| entry.post()).collect();
+        posts.into_iter().collect()
+    }
 }
 
 /// The inboxes of active users and of their lists, and the jobs that write to them.

@@ -67,7 +67,7 @@ async fn the_owner_of_a_list_gets_its_posts_live() {
         }
         server.done("bo", "DELETE", &format!("/posts/{live}"), &Value::Null).await;
         assert_eq!(next(&mut ann, list).await, event("gone", live, "deleted"));
-        // A member whom the owner restricts leaves, and returns.
+        // The posts of a member leave while the owner mutes the member.
         put(&server, "/users/bo/mute").await;
         assert_eq!(next(&mut ann, list).await, event("gone", past, "hidden"));
         delete(&server, "/users/bo/mute").await;

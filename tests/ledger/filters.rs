@@ -8,9 +8,11 @@ use feedline::ledger::{
 };
 use feedline::model::{Filter, FilterAction, FilterContext, FilterId, PostId, UserId};
 use futures::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{NOW, conformance, database, id, ids, open_at, open_in, postgres_options, sqlite, users};
+use crate::support::{
+    NOW, conformance, database, exported, id, ids, open_at, open_in, postgres_options, sqlite, users,
+};
 
 conformance! {
     filters_are_stored_with_ascending_ids
@@ -234,7 +236,7 @@ async fn words_may_hold_any_character(ledger: Any) {
     let change = FilterChange { words: Some(words(&reversed)), ..FilterChange::default() };
     let changed = update(&*ledger, "ann", made.id, change).await.expect("the filter");
     assert_eq!(changed.words, reversed);
-    assert_eq!(exported(&*ledger, "ann", 9).await[0]["words"], json!(reversed));
+    assert_eq!(exported(&*ledger, "ann", PersonalData::Filters, 9).await[0]["words"], json!(reversed));
     // PostgreSQL has no NUL: it is replaced.
     let with_nul = create(&*ledger, "ann", &filter(&["a\0b"])).await;
     assert!(["a\0b", "a\u{FFFD}b"].contains(&&*with_nul.words[0]), "{with_nul:?}");
@@ -242,7 +244,7 @@ async fn words_may_hold_any_character(ledger: Any) {
     let with_nul = update(&*ledger, "ann", with_nul.id, change).await.expect("the filter");
     assert!([["\0", "c\0"], ["\u{FFFD}", "c\u{FFFD}"]].contains(&[&*with_nul.words[0], &*with_nul.words[1]]));
     assert_eq!(of(&*ledger, "ann").await, [changed, with_nul.clone()]);
-    assert_eq!(exported(&*ledger, "ann", 9).await[1]["words"], json!(with_nul.words));
+    assert_eq!(exported(&*ledger, "ann", PersonalData::Filters, 9).await[1]["words"], json!(with_nul.words));
 }
 
 async fn erasure_removes_filters(ledger: Any) {
@@ -262,22 +264,6 @@ async fn erasure_removes_filters(ledger: Any) {
     assert!(!ledger.has_filters().await.expect("an answer"));
 }
 
-/// The exported filters of a user, in pages of `limit`.
-async fn exported(ledger: &dyn Ledger, user: &str, limit: usize) -> Vec<Value> {
-    let mut all = Vec::new();
-    let mut after = String::new();
-    loop {
-        let page = ledger.personal_rows(&id(user), PersonalData::Filters, &after, limit).await.expect("a page");
-        assert!(page.len() <= limit);
-        let Some(last) = page.last() else { return all };
-        after.clone_from(&last.key);
-        for row in page {
-            assert_eq!(row.other, None);
-            all.push(serde_json::from_str(&row.json).expect("JSON"));
-        }
-    }
-}
-
 async fn filters_are_exported_in_pages(ledger: Any) {
     users(&*ledger, &["ann", "bo"]).await;
     let mut made = Vec::new();
@@ -287,16 +273,16 @@ async fn filters_are_exported_in_pages(ledger: Any) {
         made.push(create(&*ledger, "ann", &Filter { until, whole_word: n % 3 == 0, ..filter(&["a", "b"]) }).await);
     }
     for limit in [1, 5, 100] {
-        let rows = exported(&*ledger, "ann", limit).await;
+        let rows = exported(&*ledger, "ann", PersonalData::Filters, limit).await;
         assert_eq!(rows, made.iter().map(|filter| json!(filter)).collect::<Vec<_>>(), "{limit} a page");
     }
     let first = json!({
         "id": made[0].id, "words": ["a", "b"], "action": "hide", "in": ["home", "topics"], "whole_word": true,
         "until": NOW, "created_at": NOW,
     });
-    assert_eq!(exported(&*ledger, "ann", 9).await[0], first);
-    assert_eq!(exported(&*ledger, "ann", 9).await[1].get("until"), None, "no end");
-    assert!(exported(&*ledger, "nobody", 9).await.is_empty());
+    assert_eq!(exported(&*ledger, "ann", PersonalData::Filters, 9).await[0], first);
+    assert_eq!(exported(&*ledger, "ann", PersonalData::Filters, 9).await[1].get("until"), None, "no end");
+    assert!(exported(&*ledger, "nobody", PersonalData::Filters, 9).await.is_empty());
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ use feedline::ledger::{
 };
 use feedline::model::{List, ListId, ListMember, PostId, UserId};
 use futures::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{NOW, conformance, database, id, open_at, open_in, postgres_options, sqlite, users};
+use crate::support::{NOW, conformance, database, exported, id, open_at, open_in, postgres_options, sqlite, users};
 
 conformance! {
     lists_are_stored_with_ascending_ids
@@ -350,7 +350,7 @@ async fn erasure_removes_the_user_from_lists_of_others(ledger: Any) {
     }
     assert!(ledger.begin_erasure(&id("cy"), NOW).await.expect("an answer"));
     // The export omits users that are being erased.
-    let exported = exported(&*ledger, "ann", 9).await;
+    let exported = exported(&*ledger, "ann", PersonalData::Lists, 9).await;
     assert_eq!(exported[0]["users"], json!(["Ann"]));
     while ledger.erase_rest(&id("cy"), 2).await.expect("an answer") > 0 {}
     for list in lists {
@@ -359,22 +359,6 @@ async fn erasure_removes_the_user_from_lists_of_others(ledger: Any) {
     let pairs = [("ann", "cy"), ("bo", "cy"), ("bo", "ann")].map(|(reader, author)| (id(reader), id(author)));
     let relations = ledger.relations(&pairs).await.expect("relations");
     assert_eq!(relations.iter().map(|relation| relation.listed).collect::<Vec<_>>(), [false, false, true]);
-}
-
-/// The exported lists of a user, in pages of `limit`.
-async fn exported(ledger: &dyn Ledger, user: &str, limit: usize) -> Vec<Value> {
-    let mut all = Vec::new();
-    let mut after = String::new();
-    loop {
-        let page = ledger.personal_rows(&id(user), PersonalData::Lists, &after, limit).await.expect("a page");
-        assert!(page.len() <= limit);
-        let Some(last) = page.last() else { return all };
-        after.clone_from(&last.key);
-        for row in page {
-            assert_eq!(row.other, None);
-            all.push(serde_json::from_str(&row.json).expect("JSON"));
-        }
-    }
 }
 
 async fn lists_are_exported_in_pages(ledger: Any) {
@@ -397,9 +381,9 @@ async fn lists_are_exported_in_pages(ledger: Any) {
         }));
     }
     for limit in [1, 5, 100] {
-        assert_eq!(exported(&*ledger, "ann", limit).await, expected, "{limit} a page");
+        assert_eq!(exported(&*ledger, "ann", PersonalData::Lists, limit).await, expected, "{limit} a page");
     }
-    assert!(exported(&*ledger, "nobody", 9).await.is_empty());
+    assert!(exported(&*ledger, "nobody", PersonalData::Lists, 9).await.is_empty());
 }
 
 #[tokio::test]

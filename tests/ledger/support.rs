@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use feedline::ledger::{
     Backlog, Durability, EditOutcome, FANOUT_PARTITIONS, Fence, Job, JobRequest, Ledger, LedgerError, LoadedJob,
-    NewAccount, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions, TimelineRange, WorkLease,
+    NewAccount, PersonalData, PostgresLedger, PostgresOptions, PostgresUrl, SqliteLedger, SqliteOptions, TimelineRange,
+    WorkLease,
 };
 use feedline::model::{Comment, CommentId, Post, PostId, UserId};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -63,6 +65,22 @@ pub(crate) fn ids(texts: &[&str]) -> Vec<UserId> {
 
 pub(crate) fn names(ids: &[UserId]) -> Vec<&str> {
     ids.iter().map(UserId::as_str).collect()
+}
+
+/// The exported rows of a user, all of one kind and without other users, in pages of `limit`.
+pub(crate) async fn exported(ledger: &dyn Ledger, user: &str, data: PersonalData, limit: usize) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = ledger.personal_rows(&id(user), data, &after, limit).await.expect("a page");
+        assert!(page.len() <= limit);
+        let Some(last) = page.last() else { return all };
+        after.clone_from(&last.key);
+        for row in page {
+            assert_eq!(row.other, None);
+            all.push(serde_json::from_str(&row.json).expect("JSON"));
+        }
+    }
 }
 
 pub(crate) fn account(user: &str) -> NewAccount {

@@ -300,8 +300,7 @@ impl NotificationRenderer {
             // The user may not see all of them any more.
             let ids: Vec<PostId> = reposts.values().copied().collect();
             let visible = self.visibility.visible_posts(Some(user), ViewContext::Direct, ids).await?;
-            let is_visible = |repost: &PostId| visible.get(repost).is_some_and(|cached| cached.post.removed.is_none());
-            reposts.retain(|_, repost| is_visible(repost));
+            reposts.retain(|_, repost| visible.contains_key(repost));
         }
         let followers = self.visibility.followers_among(user, followers).await?;
         let accepted_by = self.visibility.followees_among(user, accepted_by).await?;

@@ -1,6 +1,5 @@
 //! Adds and removes the posts of one author in one timeline, after an edge between the two users changed.
 
-use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{AccessContext, ViewContext};
 use crate::ledger::{JobId, MergeSource};
-use crate::model::{Entry, GoneReason, InboxId, Millis, PostId, Relation, UserId, Visibility};
+use crate::model::{GoneReason, InboxId, Millis, PostId, Relation, UserId, Visibility};
 
 /// Changes inboxes after edges have changed.
 pub(crate) struct Backfill {
@@ -100,7 +99,7 @@ impl Backfill {
             return self.merge_author(reader, author).await;
         }
         let Some(inbox) = self.base.broker.read_inbox(&timeline(reader)).await? else { return Ok(()) };
-        let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
+        let held = inbox.added_posts();
         let posts = self.base.posts.get(held.iter().copied()).await?;
         let for_friends = |id: &PostId| {
             posts.get(id).is_some_and(|it| it.post.author == *author && it.post.visibility == Visibility::Friends)
@@ -130,9 +129,7 @@ impl Backfill {
             return Ok(false);
         }
         if let Some(inbox) = self.base.broker.read_inbox(&timeline(reader)).await? {
-            let held: HashSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
-            let mut held: Vec<PostId> = held.into_iter().collect();
-            held.sort_unstable();
+            let mut held = inbox.added_posts();
             let posts = self.base.posts.get(held.iter().copied()).await?;
             // Posts that the timeline also has for a followed topic stay.
             let topics = self.base.followed_topics.of(reader).await?;
@@ -166,7 +163,7 @@ impl Backfill {
             return Ok(());
         }
         let Some(inbox) = self.base.broker.read_inbox(&timeline(reader)).await? else { return Ok(()) };
-        let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
+        let held = inbox.added_posts();
         let posts = self.base.posts.get(held.iter().copied()).await?;
         let reposted: Vec<PostId> = posts.values().filter_map(|cached| cached.post.repost).collect();
         let theirs = self.base.posts.get(reposted).await?;
@@ -192,7 +189,7 @@ impl Backfill {
             return Ok(());
         }
         let Some(inbox) = self.base.broker.read_inbox(&timeline(reader)).await? else { return Ok(()) };
-        let held: BTreeSet<PostId> = inbox.entries.iter().filter_map(|(_, entry)| added_post(entry)).collect();
+        let held = inbox.added_posts();
         let posts = self.base.posts.get(held.iter().copied()).await?;
         let is_theirs = |id: &PostId| {
             posts.get(id).is_some_and(|cached| cached.post.author == *author && cached.post.repost.is_some())
@@ -233,11 +230,4 @@ fn hides(relation: Relation) -> bool {
 /// Whether the posts of an author belong to a timeline, as far as the reader may see them.
 fn is_in_timeline(relation: Relation) -> bool {
     relation.follows && !relation.muted && !relation.listed && !relation.is_barred()
-}
-
-fn added_post(entry: &Entry) -> Option<PostId> {
-    match entry {
-        Entry::Post(id) => Some(*id),
-        _ => None,
-    }
 }

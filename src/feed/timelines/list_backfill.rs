@@ -3,14 +3,11 @@
 //! Pages of lists are read from the ledger, so the log is for open sockets and recoveries. Nothing is done for a list
 //! without an inbox: nobody has read it lately.
 
-use std::collections::BTreeSet;
-
-use crate::broker::Inbox;
 use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::visibility::ViewContext;
 use crate::ledger::MAX_LIST_POSTS;
-use crate::model::{Entry, GoneReason, InboxId, ListMember, OwnedList, PostId, UserId};
+use crate::model::{GoneReason, InboxId, ListMember, OwnedList, PostId, UserId};
 
 /// Merges the newest posts of a new member into the log of a list, as far as the owner may see them.
 ///
@@ -38,7 +35,7 @@ pub(crate) async fn merge_member(base: &Base, list: &OwnedList, member: &ListMem
 pub(crate) async fn purge_unlisted(base: &Base, list: &OwnedList) -> Result<()> {
     let inbox = InboxId::List(list.id);
     let Some(read) = base.broker.read_inbox(&inbox).await? else { return Ok(()) };
-    let added = added_to(&read);
+    let added = read.added_posts();
     let held = base.posts.get(added.iter().copied()).await?;
     let deleted: Vec<PostId> = added.into_iter().filter(|id| !held.contains_key(id)).collect();
     base.broker.purge_inbox(&inbox, &deleted, GoneReason::Deleted).await?;
@@ -65,7 +62,7 @@ pub(super) async fn sync_author(base: &Base, owner: &UserId, author: &UserId) ->
     for list in lists {
         let Some(inbox) = base.broker.read_inbox(&InboxId::List(list.id)).await? else { continue };
         let list = OwnedList { owner: owner.clone(), id: list.id };
-        let mut theirs = base.posts.get(added_to(&inbox)).await?;
+        let mut theirs = base.posts.get(inbox.added_posts()).await?;
         theirs.retain(|_, cached| cached.post.author == *author);
         let mut theirs: Vec<PostId> = theirs.into_keys().collect();
         theirs.sort_unstable();
@@ -107,10 +104,4 @@ async fn merge(base: &Base, list: &OwnedList, mut posts: Vec<PostId>) -> Result<
     let merged: Vec<PostId> = posts.into_iter().rev().filter(|id| seen.contains_key(id)).collect();
     base.broker.merge_inbox(&InboxId::List(list.id), &merged, floor).await?;
     purge_hidden(base, list, merged).await
-}
-
-/// The posts that were added to an inbox, oldest first.
-pub(super) fn added_to(inbox: &Inbox) -> BTreeSet<PostId> {
-    let added = inbox.entries.iter().filter(|(_, entry)| matches!(entry, Entry::Post(_)));
-    added.filter_map(|(_, entry)| entry.post()).collect()
 }

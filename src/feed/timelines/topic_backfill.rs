@@ -3,7 +3,6 @@
 //! Unlike a follow of a user, a follow of a topic has no job: pages and deliveries follow the stored topics, and a
 //! repeated command does again what an earlier attempt did not finish.
 
-use super::list_backfill::added_to;
 use crate::feed::base::Base;
 use crate::feed::error::Result;
 use crate::feed::visibility::ViewContext;
@@ -33,7 +32,7 @@ pub(crate) async fn merge_topics(base: &Base, reader: &UserId, topics: &[String]
 /// If a store cannot be reached.
 pub(crate) async fn purge_topic(base: &Base, reader: &UserId, topic: &str) -> Result<()> {
     let Some(inbox) = base.broker.read_inbox(&InboxId::Timeline(reader.clone())).await? else { return Ok(()) };
-    let held = added_to(&inbox);
+    let held = inbox.added_posts();
     let posts = base.posts.get(held.iter().copied()).await?;
     let (there, deleted): (Vec<PostId>, Vec<PostId>) = held.into_iter().partition(|id| posts.contains_key(id));
     base.broker.purge_inbox(&InboxId::Timeline(reader.clone()), &deleted, GoneReason::Deleted).await?;
