@@ -169,6 +169,32 @@ async fn restrictions_standings_and_locks_apply_to_what_topics_bring() {
 }
 
 #[tokio::test]
+async fn posts_of_a_limited_author_come_and_go_with_the_follow() {
+    for (server, _redis) in servers().await {
+        put(&server, "/topics/rust/follow").await;
+        let early = server.post("bo", "early #rust").await;
+        shows(&server, &[(early, "rust")]).await;
+        suspend(&server, "bo", "limited").await;
+        shows(&server, &[]).await;
+        let late = server.post("bo", "late #rust").await;
+        let mut ann = Client::connect(&server, "ann").await;
+        for round in 0..2 {
+            put(&server, "/users/bo/follow").await;
+            for post in [early, late] {
+                while !matches!(next(&mut ann).await, (kind, id, _) if kind == "post" && id == post) {}
+            }
+            assert_eq!(home(&server).await, [(late, None), (early, None)], "round {round}");
+            delete(&server, "/users/bo/follow").await;
+            assert_eq!(home(&server).await, [], "round {round}");
+            let gone = [next_gone(&mut ann).await.1, next_gone(&mut ann).await.1];
+            assert!(gone.contains(&early) && gone.contains(&late), "round {round}: {gone:?}");
+        }
+        unsuspend(&server, "bo").await;
+        shows(&server, &[(late, "rust"), (early, "rust")]).await;
+    }
+}
+
+#[tokio::test]
 async fn posts_that_change_just_before_an_unfollow_leave_the_timeline() {
     for (server, _redis) in servers().await {
         server.post("bo", "hello").await;

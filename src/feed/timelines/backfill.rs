@@ -8,7 +8,7 @@ use crate::feed::error::Result;
 use crate::feed::runtime::now;
 use crate::feed::visibility::{AccessContext, ViewContext};
 use crate::ledger::{JobId, MergeSource};
-use crate::model::{GoneReason, InboxId, Millis, PostId, Relation, UserId, Visibility};
+use crate::model::{GoneReason, InboxId, Millis, PostId, Relation, Standing, UserId, Visibility};
 
 /// Changes inboxes after edges have changed.
 pub(crate) struct Backfill {
@@ -82,8 +82,27 @@ impl Backfill {
             let posts = self.base.posts.get(visible.iter().copied()).await?;
             visible.retain(|id| posts.get(id).is_some_and(|cached| cached.post.repost.is_none()));
         }
+        self.purge_withheld(reader, author, &visible).await?;
         self.base.broker.merge_inbox(&timeline(reader), &visible, floor).await?;
         Ok(visible)
+    }
+
+    /// Removes the posts of a limited author among `posts` that a timeline has for a followed topic: it shows them to
+    /// followers of the author only. Returns them. Merged again, they are delivered if the reader follows the author by
+    /// then, and otherwise kept for the time when the author is not limited any more.
+    async fn purge_withheld(&self, reader: &UserId, author: &UserId, posts: &[PostId]) -> Result<Vec<PostId>> {
+        if self.base.relations.standing(author).await? != Standing::Limited {
+            return Ok(Vec::new());
+        }
+        let Some(topics) = self.base.followed_topics.of(reader).await? else { return Ok(Vec::new()) };
+        let cached = self.base.posts.get(posts.iter().copied()).await?;
+        let is_of_topic = |id: &PostId| {
+            let theirs = cached.get(id).filter(|cached| cached.post.author == *author);
+            theirs.is_some_and(|cached| topics.matching(&cached.post).is_some())
+        };
+        let withheld: Vec<PostId> = posts.iter().copied().filter(is_of_topic).collect();
+        self.base.broker.purge_inbox(&timeline(reader), &withheld, GoneReason::Hidden).await?;
+        Ok(withheld)
     }
 
     /// Adds or removes an author's posts for friends after the author began or ended to follow the reader.
@@ -140,6 +159,8 @@ impl Backfill {
             };
             let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
             self.base.broker.purge_inbox(&timeline(reader), &theirs, reason).await?;
+            let withheld = self.purge_withheld(reader, author, &held).await?;
+            self.base.broker.merge_inbox(&timeline(reader), &withheld, PostId::ZERO).await?;
             // The fan-out of a deletion of one of these posts may omit the reader from now on, so deleted posts are
             // removed here.
             held.retain(|id| !posts.contains_key(id));
