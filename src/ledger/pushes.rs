@@ -222,8 +222,8 @@ pub trait PushStore: Send + Sync {
     /// queued or remembered is not queued again. Returns the last user of the page; `None`: nobody is left.
     async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<Option<UserId>>;
 
-    /// The pairs of a user and an author for which the user has alerts, each with the newest post that the user has
-    /// seen: see [`ReadMarkerStore`](super::ReadMarkerStore).
+    /// The pairs of a user and an author for which the user has alerts, each with the newest id that needs no alert: of
+    /// what the user has seen, see [`ReadMarkerStore`](super::ReadMarkerStore), or of the time when the user asked.
     async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>>;
 
     /// Removes up to `limit` accepted pushes that were kept for long enough. Returns their number.

@@ -22,6 +22,20 @@ async fn prepared() -> (Server, Receiver) {
 }
 
 #[tokio::test]
+async fn earlier_posts_are_not_pushed() {
+    let (server, receiver) = (server().await, Receiver::start(&[]).await);
+    register(&server, "ann", "hook", &receiver.url).await;
+    for n in 0..20 {
+        // Its fan-out may end after ann has asked.
+        server.post(&format!("author{n}"), "before").await;
+        notify(&server, "ann", &format!("author{n}")).await;
+    }
+    tokio::time::sleep(3 * GRACE).await;
+    let received = receiver.received.lock().clone();
+    assert!(received.is_empty(), "{received:?}");
+}
+
+#[tokio::test]
 async fn posts_are_pushed_to_users_who_asked() {
     let (server, receiver) = prepared().await;
     register(&server, "cy", "hook", &receiver.url.replace("/hook", "/cy")).await;

@@ -108,7 +108,7 @@ const END_DEFERRALS: &str = "\
 const CLEAR: &str = "SELECT feedline_clear_pushes($1, $2, $3, $4, $5)";
 
 const ALERT_READERS: &str = "\
-    SELECT p.owner, p.author, coalesce(m.post, 0)
+    SELECT p.owner, p.author, coalesce(m.post, 0), a.at
     FROM unnest($1::text[], $2::text[]) AS p (owner, author)
     JOIN post_alerts a ON a.owner = p.owner AND a.author = p.author
     LEFT JOIN read_markers m ON m.owner = p.owner";
@@ -194,7 +194,11 @@ impl PushStore for PostgresLedger {
         let (users, authors): (Vec<&str>, Vec<&str>) =
             pairs.iter().map(|(user, author)| (user.as_str(), author.as_str())).unzip();
         let rows = self.pool.read(ALERT_READERS, &[&users, &authors]).await?;
-        rows.iter().map(|row| Ok(((id_at(row, 0)?, id_at(row, 1)?), PostId(natural_at(row, 2)?)))).collect()
+        let reader = |row: &Row| {
+            let asked = PostId::from_parts(natural_at(row, 3)?, 0, 0);
+            Ok(((id_at(row, 0)?, id_at(row, 1)?), PostId(natural_at(row, 2)?).max(asked)))
+        };
+        rows.iter().map(reader).collect()
     }
 
     async fn forget_pushes(&self, now: Millis, limit: usize) -> Result<usize> {

@@ -181,11 +181,14 @@ impl PushStore for SqliteLedger {
     async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>> {
         let pairs = pairs.to_vec();
         self.read(move |db| {
-            let sql = "SELECT a.user, a.author, coalesce(m.post, 0) FROM json_each(?1) \
+            let sql = "SELECT a.user, a.author, coalesce(m.post, 0), a.at FROM json_each(?1) \
                        CROSS JOIN post_alerts a ON a.user = value ->> 0 AND a.author = value ->> 1 \
                        LEFT JOIN read_markers m ON m.user = a.user";
             let mut statement = db.prepare_cached(sql)?;
-            let reader = |row: &Row<'_>| Ok(((user_id_at(row, 0)?, user_id_at(row, 1)?), post_id_at(row, 2)?));
+            let reader = |row: &Row<'_>| {
+                let asked = PostId::from_parts(natural(row.get(3)?), 0, 0);
+                Ok(((user_id_at(row, 0)?, user_id_at(row, 1)?), post_id_at(row, 2)?.max(asked)))
+            };
             statement.query_map([id_pairs_json(&pairs)?], reader)?.collect()
         })
         .await
