@@ -27,7 +27,7 @@ ALONE := behind_nginx:: invalidation::on_ rolling_restarts_delay_no_post a_lock_
 
 # Unit, property and black-box tests in Rust. Most of their time they wait for servers, so more of them run at a time
 # than there are cores.
-unit: export RUST_TEST_THREADS ?= 4
+unit: export RUST_TEST_THREADS ?= 6
 unit: build
 	@failed=0; \
 	$(CARGO) test --workspace --no-fail-fast -- $(ALONE:%=--skip %) || failed=1; \

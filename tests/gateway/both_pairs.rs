@@ -9,7 +9,7 @@ use crate::server::Server;
 pub(crate) async fn servers() -> [(Server, Option<RedisServer>); 2] {
     let redis = RedisServer::start();
     let postgres = crate::postgres_server::shared();
-    let ledger = postgres.url(&postgres.database("template1").await);
+    let ledger = postgres.url(&postgres.migrated().await);
     let server = Server::start_with(&[("broker.url", &redis.url()), ("ledger.url", &ledger)]).await;
     [(Server::start().await, None), (server, Some(redis))]
 }

@@ -117,8 +117,8 @@ async fn a_client_that_subscribes_again_at_once_stays_present() {
                 ["unsubscribe", "subscribe"].map(|method| Value::from_iter([(method, json!({ "channel": "chat:1" }))]));
             let first = ann.command(unsubscribe).await;
             let second = ann.command(subscribe).await;
-            let stats = ann.command(json!({ "presence_stats": { "channel": "chat:1" } })).await;
             assert!(ann.reply(first).await.get("error").is_none() && ann.reply(second).await.get("error").is_none());
+            let stats = ann.command(json!({ "presence_stats": { "channel": "chat:1" } })).await;
             let counted = &ann.reply(stats).await["presence_stats"];
             assert_eq!(counted, &json!({ "num_clients": 1, "num_users": 1 }), "round {round}");
         }

@@ -15,7 +15,7 @@ use crate::server::{Server, until};
 async fn all() -> [(Server, Option<RedisServer>); 2] {
     let redis = RedisServer::start();
     let postgres = crate::postgres_server::shared();
-    let ledger = postgres.url(&postgres.database("template1").await);
+    let ledger = postgres.url(&postgres.migrated().await);
     let server = Server::start_with(&[("broker.url", &redis.url()), ("ledger.url", &ledger)]).await;
     [(Server::start().await, None), (server, Some(redis))]
 }

@@ -157,7 +157,7 @@ async fn locked_accounts_are_for_their_followers_in_memory() {
 async fn locked_accounts_are_for_their_followers_with_redis_and_postgres() {
     let redis = RedisServer::start();
     let postgres = crate::postgres_server::shared();
-    let ledger = postgres.url(&postgres.database("template1").await);
+    let ledger = postgres.url(&postgres.migrated().await);
     let server = Server::start_with(&[("broker.url", &redis.url()), ("ledger.url", &ledger)]).await;
     a_locked_account_is_for_its_followers(&server).await;
 }

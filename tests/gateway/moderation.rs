@@ -185,7 +185,7 @@ async fn nothing_of_suspended_users_is_seen_in_memory() {
 async fn nothing_of_suspended_users_is_seen_with_redis_and_postgres() {
     let redis = RedisServer::start();
     let postgres = crate::postgres_server::shared();
-    let ledger = postgres.url(&postgres.database("template1").await);
+    let ledger = postgres.url(&postgres.migrated().await);
     let server = Server::start_with(&[("broker.url", &redis.url()), ("ledger.url", &ledger)]).await;
     nothing_of_suspended_users_is_seen(&server).await;
 }

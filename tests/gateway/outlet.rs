@@ -112,7 +112,7 @@ async fn every_event_reaches_a_consumer_on_sqlite() {
 
 #[tokio::test]
 async fn every_event_reaches_a_consumer_on_postgres() {
-    let url = shared().url(&shared().database("template1").await);
+    let url = shared().url(&shared().migrated().await);
     check_every_event(&[("ledger.url", &url), ("ledger.connections", "4")]).await;
 }
 

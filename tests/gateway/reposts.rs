@@ -20,7 +20,7 @@ impl Setup {
     async fn all() -> [Self; 2] {
         let redis = RedisServer::start();
         let postgres = crate::postgres_server::shared();
-        let ledger = postgres.url(&postgres.database("template1").await);
+        let ledger = postgres.url(&postgres.migrated().await);
         let server = Server::start_with(&[("broker.url", &redis.url()), ("ledger.url", &ledger)]).await;
         [Self { server: Server::start().await, _redis: None }, Self { server, _redis: Some(redis) }]
     }

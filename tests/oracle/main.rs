@@ -94,7 +94,7 @@ async fn agree(test: &'static str, stores: Stores) {
         }
         run.quiet().await;
         eprintln!("{stores:?}, seed {seed}: {}, after {:?}", run.summary(), begun.elapsed());
-        let is_over = soak.map_or(round + 1 >= SeededRandom::rounds(2) as u64, |time| begun.elapsed() >= time);
+        let is_over = soak.map_or(round + 1 >= SeededRandom::rounds(1) as u64, |time| begun.elapsed() >= time);
         if is_over {
             return;
         }

@@ -99,7 +99,7 @@ impl World {
             }
             Stores::Postgres | Stores::RedisAndPostgres => {
                 let server = crate::postgres_server::shared();
-                server.url(&server.database("template1").await)
+                server.url(&server.migrated().await)
             }
         };
         let redis = (stores.nodes() > 1).then(RedisServer::start);

@@ -6,6 +6,7 @@ use feedline::broker::{Append, Broker, InboxOptions, LedgerRecord as _, RedisBro
 use feedline::model::{Entry, Event, PostId, Retention, UserId};
 use serde_json::{Value, json};
 
+use crate::chaos;
 use crate::client::{Client, Heard};
 use crate::cluster::{Cluster, attempt, done, pause, position, post, resume, until};
 use crate::random::SeededRandom;
@@ -79,7 +80,7 @@ async fn blocks_during_a_fan_out_do_not_leak() {
     let edges: Vec<_> = (0..FOLLOWERS).map(|n| (follower(n), "ann".to_owned())).collect();
     cluster.load(&edges).await;
     let [still, other] = &cluster.nodes[..] else { panic!("two nodes") };
-    for round in 0..6 {
+    for round in 0..chaos::rounds(4, 8) {
         // One user per page, half of them connected to each node.
         let users: Vec<String> = (0..FOLLOWERS).filter(|n| n % 8 == round).map(follower).collect();
         let mut clients = Vec::new();

@@ -112,13 +112,13 @@ const KEYS: [(&str, &str); 1] = [("timeline.length", "100000")];
 
 #[tokio::test]
 async fn backlogs_shrink_while_nodes_are_paused_on_sqlite() {
-    drain_jobs(Cluster::start_with(2, &KEYS).await, chaos::rounds(2_000, 20_000)).await;
+    drain_jobs(Cluster::start_with(2, &KEYS).await, chaos::rounds(1_000, 20_000)).await;
 }
 
 #[tokio::test]
 async fn backlogs_shrink_while_nodes_are_paused_on_postgres() {
     let cluster = Cluster::start_on_postgres(RedisServer::start(), 2, &KEYS).await;
-    drain_jobs(cluster, chaos::rounds(2_000, 20_000)).await;
+    drain_jobs(cluster, chaos::rounds(1_000, 20_000)).await;
 }
 
 /// Posts of one author arrive in order and without delay, regardless of the nodes that accepted them.

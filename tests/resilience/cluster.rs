@@ -51,7 +51,7 @@ impl Shared {
 
     /// Creates a PostgreSQL database. Returns the ledger and its URL.
     async fn database() -> (Self, String) {
-        let url = shared().url(&shared().database("template1").await);
+        let url = shared().url(&shared().migrated().await);
         let options = PostgresOptions {
             durability: Durability::Normal,
             connections: 2,

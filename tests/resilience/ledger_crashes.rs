@@ -77,7 +77,7 @@ async fn acknowledged_writes_survive_a_killed_ledger() {
     let posted = Acknowledged::default();
     let mut server = field.postgres.take().expect("a server");
     let kills = async {
-        for _ in 0..SeededRandom::rounds(3) {
+        for _ in 0..SeededRandom::rounds(2) {
             more(&liked, 50).await;
             more(&posted, 10).await;
             tokio::time::sleep(Duration::from_micros(random.below(150_000) as u64)).await;

@@ -285,4 +285,13 @@ impl Backend {
         }
         true
     }
+    /// Likes or unlikes until the request is acknowledged: a busy node, or one that has only just been resumed, may
+    /// refuse for a moment.
+    pub(crate) async fn note_acknowledged(&self, book: &Book, port: u16, user: &str, post: u64, liked: bool) {
+        let begun = Instant::now();
+        while !self.note(book, port, user, post, liked).await {
+            assert!(begun.elapsed() < RECOVERY, "no like is acknowledged");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }

@@ -232,7 +232,7 @@ async fn histories_at_two_nodes(cluster: Cluster) {
     // The first request of a user creates the user.
     done(&cluster.nodes[0], "ann", "GET", "/timeline").await;
     let (begun, mut reads) = (Instant::now(), 0);
-    let rounds = SeededRandom::rounds(6) as u64;
+    let rounds = SeededRandom::rounds(4) as u64;
     for number in first..first + rounds {
         reads += history(&cluster, number).await;
     }

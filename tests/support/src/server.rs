@@ -409,7 +409,7 @@ fn variable(key: &str) -> String {
 
 /// The program under test. Cargo 1.94 and later pass its path to tests. Otherwise it is in the parent folder of the
 /// test's folder.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     std::env::var_os("CARGO_BIN_EXE_feedline").map_or_else(
         || {
             let test = std::env::current_exe().expect("the test's own path");
