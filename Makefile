@@ -31,7 +31,7 @@ unit: export RUST_TEST_THREADS ?= 6
 unit: build
 	@failed=0; \
 	$(CARGO) test --workspace --no-fail-fast -- $(ALONE:%=--skip %) || failed=1; \
-	RUST_TEST_THREADS=1 $(CARGO) test --test gateway --test resilience --no-fail-fast -- $(ALONE) || failed=1; \
+	RUST_TEST_THREADS=1 $(CARGO) test --workspace --test gateway --test resilience --no-fail-fast -- $(ALONE) || failed=1; \
 	exit $$failed
 
 # The modules of the page, without a browser.
@@ -102,11 +102,11 @@ bench:
 # The oracle for SECONDS, on all stores or on those that match ON: make soak SECONDS=3600 ON=postgres. FEEDLINE_SEED
 # sets the first seed. A failure prints the command that repeats it.
 soak:
-	FEEDLINE_SOAK=$(SECONDS) $(CARGO) test --test oracle $(ON) -- --nocapture
+	FEEDLINE_SOAK=$(SECONDS) $(CARGO) test --workspace --test oracle $(ON) -- --nocapture
 
 # The long forms of the resilience suite: more rounds, and pauses past every lease.
 chaos:
-	FEEDLINE_CHAOS=1 $(CARGO) test --test resilience
+	FEEDLINE_CHAOS=1 $(CARGO) test --workspace --test resilience
 
 # Each fuzz target with coverage, for RUNS inputs (10,000,000).
 fuzz:

@@ -305,6 +305,8 @@ async fn a_block_takes_reposts_of_the_other_from_everybody() {
         server.follow("fan", "bo").await;
         server.follow("fan", "cy").await;
         let post = server.post("ann", "by ann").await;
+        // The inbox is filled before it gets a post: one that arrives meanwhile moves to a new offset.
+        let before = server.done("fan", "GET", "/timeline", &Value::Null).await["position"].clone();
         let by_bo = repost(server, "bo", post).await;
         lists(server, "fan", "/timeline", &[by_bo]).await;
         let by_cy = repost(server, "cy", post).await;
@@ -312,7 +314,6 @@ async fn a_block_takes_reposts_of_the_other_from_everybody() {
             items(server, "fan", "/timeline").await[0]["reposted_by"]["count"] == 1
         })
         .await;
-        let before = server.done("fan", "GET", "/timeline", &Value::Null).await["position"].clone();
         for (by, of) in [("ann", "bo"), ("bo", "ann")] {
             server.done(by, "PUT", &format!("/users/{of}/block"), &Value::Null).await;
             let what = format!("{by} blocks {of}");
@@ -327,10 +328,11 @@ async fn a_block_takes_reposts_of_the_other_from_everybody() {
         }
         // Pushes and recovery leave it out as well.
         server.done("bo", "PUT", "/users/ann/block", &Value::Null).await;
-        let updates = format!("/timeline/updates?offset=0&epoch={}", before["epoch"].as_str().expect("an epoch"));
-        let updates = items(server, "fan", &updates).await;
-        let shown: Vec<&Value> = updates.iter().map(|it| &it["data"]).filter(|data| data["type"] == "post").collect();
-        assert_eq!(shown.iter().map(|it| &it["post"]["id"]).collect::<Vec<_>>(), [&json!(by_cy)], "{updates:?}");
+        let (offset, epoch) = (&before["offset"], before["epoch"].as_str().expect("an epoch"));
+        let updates = format!("/timeline/updates?offset={offset}&epoch={epoch}");
+        let updates = server.done("fan", "GET", &updates, &Value::Null).await;
+        let posts = updates["items"].as_array().expect("items").iter().map(|it| &it["data"]["post"]["id"]);
+        assert_eq!(posts.filter(|id| !id.is_null()).collect::<Vec<_>>(), [&json!(by_cy)], "{before} {updates}");
     }
 }
 

@@ -5,19 +5,34 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::chaos;
 use crate::client::Client;
 use crate::cluster::{Cluster, attempt, pause, resume, until};
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
-/// The posts of the author. Half of them were written before their followers opened their timelines.
-const POSTS: usize = 500;
+/// The sizes of a test. `make chaos` has the larger ones.
+struct Size {
+    /// The posts of the author. Half of them are written before their followers open their timelines.
+    posts: usize,
+    /// The connected followers, on all nodes together.
+    connected: usize,
+    /// The other followers.
+    others: usize,
+    /// The reads of pages after the suspension.
+    reads: usize,
+}
 
-/// The connected followers, on all nodes together.
-const CONNECTED: usize = 100;
-
-/// The other followers.
-const OTHERS: usize = 9_900;
+impl Size {
+    fn of_test() -> Self {
+        Self {
+            posts: chaos::rounds(60, 500),
+            connected: chaos::rounds(30, 100),
+            others: chaos::rounds(970, 9_900),
+            reads: chaos::rounds(200, 1_000),
+        }
+    }
+}
 
 async fn moderate(node: &Server, method: &str, body: &Value) {
     let (status, body) = attempt(node, "", method, "/users/ann/suspend", body).await;
@@ -52,7 +67,8 @@ async fn read(node: &Server, reader: &str, post: u64, turn: usize) -> String {
 }
 
 async fn a_suspended_author_leaves_all_pages_of_all_nodes(cluster: Cluster) {
-    let edges: Vec<(String, String)> = (0..CONNECTED + OTHERS).map(|n| (follower(n), "ann".to_owned())).collect();
+    let Size { posts, connected, others, reads } = Size::of_test();
+    let edges: Vec<(String, String)> = (0..connected + others).map(|n| (follower(n), "ann".to_owned())).collect();
     cluster.load(&edges).await;
     let nodes = &cluster.nodes;
     let mut last = 0;
@@ -66,12 +82,12 @@ async fn a_suspended_author_leaves_all_pages_of_all_nodes(cluster: Cluster) {
         }
         last
     };
-    write(POSTS / 2).await;
+    write(posts / 2).await;
     let mut clients = Vec::new();
-    for n in 0..CONNECTED {
+    for n in 0..connected {
         clients.push(Client::connect(&nodes[n % nodes.len()], &follower(n)).await);
     }
-    last = last.max(write(POSTS / 2).await);
+    last = last.max(write(posts / 2).await);
     for (n, client) in clients.iter_mut().enumerate() {
         let channel = format!("timeline:{}", follower(n));
         while client.publication(&channel).await["data"]["post"]["id"] != last {}
@@ -79,7 +95,7 @@ async fn a_suspended_author_leaves_all_pages_of_all_nodes(cluster: Cluster) {
     let pages = async || {
         let mut pages = Vec::new();
         for turn in 0..60 {
-            let reader = follower(turn * 7 % CONNECTED);
+            let reader = follower(turn * 7 % connected);
             pages.push(read(&nodes[turn % nodes.len()], &reader, last, turn).await);
         }
         pages
@@ -90,8 +106,8 @@ async fn a_suspended_author_leaves_all_pages_of_all_nodes(cluster: Cluster) {
     suspend(&nodes[0]).await;
     let answered = Instant::now();
     let mut slowest = Duration::ZERO;
-    for turn in 0..1_000 {
-        let reader = follower(turn * 13 % (CONNECTED + OTHERS));
+    for turn in 0..reads {
+        let reader = follower(turn * 13 % (connected + others));
         let page = read(&nodes[turn % nodes.len()], &reader, last, turn).await;
         assert!(!page.contains("ann"), "read {turn}: {page}");
         if turn == 0 {
@@ -102,7 +118,7 @@ async fn a_suspended_author_leaves_all_pages_of_all_nodes(cluster: Cluster) {
             }
         }
     }
-    eprintln!("suspended in {:?}, the last of {CONNECTED} told {slowest:?} later", answered - begun);
+    eprintln!("suspended in {:?}, the last of {connected} told {slowest:?} later", answered - begun);
     assert!(slowest < Duration::from_secs(1), "{slowest:?}");
     moderate(&nodes[1], "DELETE", &Value::Null).await;
     assert_eq!(pages().await, before, "as before");
