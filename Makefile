@@ -12,13 +12,11 @@ SECONDS ?= 600
 test: deps lint
 	scripts/run-tests
 
-# Format, clippy (also of the server without filling a ledger in bulk), documentation: warnings are errors. No cycles
-# between files, nor between folders.
+# Format, clippy, documentation: warnings are errors. No cycles between files, nor between folders.
 lint:
 	$(CARGO) fmt --all --check
 	if command -v python3 >/dev/null; then scripts/check-cycles && scripts/check-cycles --folders; fi
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --no-default-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
 # Tests with a limit of seconds, or that count what a server does meanwhile. They run one at a time.

@@ -66,7 +66,6 @@ pub use self::outlet_copy::{OutletRecord, OutletStream};
 pub use self::permits::{Permit, PermitRequest, PermitStore};
 pub use self::presence::{PresenceStats, PresenceStore, PresentClient};
 pub use self::queue::{DurableQueue, QueueBacklog, QueueItem, QueueOffset, QueuePage, QueuedEntry};
-#[cfg(feature = "bulk")]
 pub use self::redis::measured;
 pub use self::redis::{RedisBroker, RedisFindings, RedisOptions, queue_backlog, redis_rights};
 pub use self::signal::{EmulatedCommands, LiveItems, LiveItemsTaken, SettlementEvent, Signal};

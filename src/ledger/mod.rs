@@ -4,7 +4,6 @@
 //! WAL, one writer with group commit, a few readers. [`PostgresLedger`] serves several nodes: every method is one
 //! statement, over a few shared connections. Only this folder contains SQL.
 
-#[cfg(any(test, feature = "bulk"))]
 mod bulk;
 mod comments;
 mod conversations;
@@ -48,7 +47,6 @@ mod work;
 
 use async_trait::async_trait;
 
-#[cfg(any(test, feature = "bulk"))]
 pub use self::bulk::BulkLoad;
 pub use self::comments::{CommentEditOutcome, CommentOutcome, CommentStore, DeletedComment, MAX_COMMENT_DEPTH, Thread};
 pub use self::conversations::ConversationStore;

@@ -47,7 +47,6 @@ mod scripts;
 mod subscribed_channels;
 mod tallies;
 
-#[cfg(feature = "bulk")]
 pub use page_command::measured;
 pub use queue::queue_backlog;
 pub use rights::{RedisFindings, redis_rights};

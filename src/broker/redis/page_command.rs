@@ -28,7 +28,6 @@ pub(super) fn page_command(keys: &Keys, length: u64, page: &FanOut<'_>) -> Cmd {
 }
 
 /// The fan-out without the broker, to measure Redis alone.
-#[cfg(feature = "bulk")]
 pub mod measured {
     use super::{Cmd, FanOut, Keys, SCRIPTS, page_command};
 

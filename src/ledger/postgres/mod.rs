@@ -16,7 +16,6 @@
 //! their rows in `users`, in the order of their ids, and takes numbers (`seq`, the id of a job) afterwards. So writes
 //! do not deadlock, counts are exact, and a reader that sees a number sees every lower number of the same user.
 
-#[cfg(any(test, feature = "bulk"))]
 mod bulk;
 mod columns;
 mod comments;

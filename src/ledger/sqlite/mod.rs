@@ -13,7 +13,6 @@
 
 mod author_posts;
 mod backup;
-#[cfg(any(test, feature = "bulk"))]
 mod bulk;
 mod checkpointer;
 mod comments;
