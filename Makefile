@@ -29,7 +29,8 @@ unit: export RUST_TEST_THREADS ?= 6
 unit: build
 	@failed=0; \
 	$(CARGO) test --workspace --no-fail-fast -- $(ALONE:%=--skip %) || failed=1; \
-	RUST_TEST_THREADS=1 $(CARGO) test --workspace --test gateway --test resilience --no-fail-fast -- $(ALONE) || failed=1; \
+	RUST_TEST_THREADS=1 $(CARGO) test --workspace --no-fail-fast --test gateway --test resilience -- $(ALONE) \
+	  || failed=1; \
 	exit $$failed
 
 # The modules of the page, without a browser.
