@@ -9,6 +9,7 @@ use feedline::ledger::{
     SqliteOptions, WorkLease,
 };
 use feedline::model::{Post, UserId};
+use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -33,9 +34,12 @@ pub(crate) struct Cluster {
     keys: Vec<(String, String)>,
 }
 
+/// The file name of a SQLite ledger in its folder.
+const FILE: &str = "ledger.db";
+
 /// The ledger that the nodes share.
 enum Shared {
-    Sqlite { ledger: SqliteLedger, _folder: TempDir },
+    Sqlite { ledger: SqliteLedger, folder: TempDir },
     Postgres(PostgresLedger),
 }
 
@@ -43,10 +47,10 @@ impl Shared {
     /// Creates a SQLite file. Returns the ledger and its URL.
     async fn file() -> (Self, String) {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let path = folder.path().join("ledger.db");
+        let path = folder.path().join(FILE);
         let options = SqliteOptions { durability: Durability::Normal, ..SqliteOptions::new(&path) };
         let ledger = SqliteLedger::open(options).await.expect("a ledger");
-        (Self::Sqlite { ledger, _folder: folder }, format!("sqlite://{}", path.display()))
+        (Self::Sqlite { ledger, folder }, format!("sqlite://{}", path.display()))
     }
 
     /// Creates a PostgreSQL database. Returns the ledger and its URL.
@@ -72,6 +76,19 @@ impl Cluster {
     /// Starts two nodes.
     pub(crate) async fn start() -> Self {
         Self::start_with(2, &[]).await
+    }
+
+    /// Pauses a node while it does not hold the lock of the ledger's file, which would block all writers.
+    pub(crate) async fn pause_without_lock(&self, node: &Server) {
+        let file = match &self.ledger {
+            Shared::Sqlite { folder, .. } => {
+                let file = Connection::open(folder.path().join(FILE)).expect("the ledger's file");
+                file.busy_timeout(Duration::from_millis(300)).expect("a timeout");
+                Some(file)
+            }
+            Shared::Postgres(_) => None,
+        };
+        pause_without_lock(node, file.as_ref()).await;
     }
 
     /// Starts nodes with additional configuration.
@@ -202,6 +219,19 @@ impl Cluster {
 /// Suspends a process with SIGSTOP.
 pub(crate) fn pause(server: &Server) {
     signal(server, "-STOP");
+}
+
+/// Pauses a node while it does not hold the lock of the ledger's file, which would block all writers.
+pub(crate) async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
+    until("the node is paused without the lock", async || {
+        pause(node);
+        let is_free = file.is_none_or(|file| file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok());
+        if !is_free {
+            resume(node);
+        }
+        is_free
+    })
+    .await;
 }
 
 /// Resumes a process.

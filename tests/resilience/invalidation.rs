@@ -9,7 +9,7 @@ use feedline::model::{Entry, InboxId, PostId, UserId};
 use serde_json::{Value, json};
 
 use crate::chaos;
-use crate::cluster::{Cluster, attempt, done, pause, post, resume, timeline, until};
+use crate::cluster::{Cluster, attempt, done, post, resume, timeline, until};
 use crate::proxy::Proxy;
 use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
@@ -202,7 +202,7 @@ async fn woken_nodes_do_not_serve_stale_data(cluster: Cluster) {
     let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
     for round in 0..chaos::rounds(CHANGES.len(), 140) {
         let scene = Scene::set(CHANGES[round % CHANGES.len()], round, [a, b]).await;
-        pause(b);
+        cluster.pause_without_lock(b).await;
         let begun = Instant::now();
         scene.act(a).await;
         let took = begun.elapsed();
@@ -222,7 +222,7 @@ async fn new_followers_get_the_next_post_of_every_node(cluster: Cluster) {
         done(a, &reader, "GET", "/timeline").await;
         post(b, "ann", "nobody misses it").await;
         if round % 2 == 1 {
-            pause(b);
+            cluster.pause_without_lock(b).await;
         }
         done(a, &reader, "PUT", "/users/ann/follow").await;
         resume(b);

@@ -8,9 +8,8 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Heard};
-use crate::cluster::{post, resume, until};
+use crate::cluster::{pause_without_lock, post, resume, until};
 use crate::likers::{Backend, Book, Field, RECOVERY};
-use crate::paused_settlers::pause_without_lock;
 use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
 

@@ -5,32 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use rusqlite::Connection;
 
 use crate::chaos;
-use crate::cluster::{pause, post, resume, until};
+use crate::cluster::{pause_without_lock, post, resume};
 use crate::likers::{Book, Field};
 use crate::likes::{load, more};
 use crate::random::SeededRandom;
-use crate::server::Server;
 
 /// Longer than all leases. The longest is that of a process in the ledger, five seconds.
 const PAUSE: Duration = Duration::from_millis(6_500);
 
 const POSTS: usize = 100;
-
-/// Pauses a node while it does not hold the lock of the ledger's file, which would block all writers.
-pub(crate) async fn pause_without_lock(node: &Server, file: Option<&Connection>) {
-    until("the node is paused without the lock", async || {
-        pause(node);
-        let is_free = file.is_none_or(|file| file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok());
-        if !is_free {
-            resume(node);
-        }
-        is_free
-    })
-    .await;
-}
 
 /// Each node owns partitions. They are paused in turn, with or without likes that they have read. After a pause, a node
 /// does not settle likes again that the other node has settled.
