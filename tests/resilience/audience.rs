@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::chaos;
 use crate::client::{Client, Heard};
-use crate::cluster::{Cluster, attempt, done, pause, position, post, resume, until};
+use crate::cluster::{Cluster, attempt, done, position, post, resume, until};
 use crate::random::SeededRandom;
 use crate::server::PATIENCE;
 
@@ -90,7 +90,7 @@ async fn blocks_during_a_fan_out_do_not_leak() {
         }
         let id = post(still, "ann", "secret").await;
         tokio::time::sleep(Duration::from_micros(random.below(25_000) as u64)).await;
-        pause(still);
+        cluster.pause_without_lock(still).await;
         // Some users have the post by now. After the block is answered, no further user may receive it.
         for user in &users {
             done(other, "ann", "PUT", &format!("/users/{user}/block")).await;

@@ -6,7 +6,7 @@ use futures::stream::{self, StreamExt};
 use serde_json::Value;
 
 use crate::chaos;
-use crate::cluster::{Cluster, LEASE, done, log_since, pause, position, post, resume};
+use crate::cluster::{Cluster, LEASE, done, log_since, position, post, resume};
 use crate::proxy::Proxy;
 use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
@@ -119,7 +119,7 @@ async fn workers_paused_past_their_lease_repeat_nothing(cluster: Cluster) {
         let mut since = positions(other, &users).await;
         let id = post(still, "ann", "is it there").await;
         tokio::time::sleep(Duration::from_micros(random.below(40_000) as u64)).await;
-        pause(still);
+        cluster.pause_without_lock(still).await;
         come_and_go(other, &mut random, &mut users, &mut since).await;
         cluster.carried(LEASE + Duration::from_secs(5)).await;
         resume(still);

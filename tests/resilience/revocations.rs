@@ -119,9 +119,12 @@ async fn check_woken_node_rejects_revoked_tokens(cluster: &Cluster) {
         for token in &tokens {
             assert_eq!(status(b, token).await, 200);
         }
-        pause(b);
-        a.backend("revoke_token", &json!({ "uid": names[0] })).await;
-        a.backend("block_user", &json!({ "user": names[1] })).await;
+        cluster.pause_without_lock(b).await;
+        for (method, body) in
+            [("revoke_token", json!({ "uid": names[0] })), ("block_user", json!({ "user": names[1] }))]
+        {
+            assert_eq!(a.backend(method, &body).await, json!({ "result": {} }), "round {round}");
+        }
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         let wakes = async {
             // Waits until the requests are in the node's socket buffers.

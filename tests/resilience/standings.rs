@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::chaos;
 use crate::client::Client;
-use crate::cluster::{Cluster, attempt, pause, resume, until};
+use crate::cluster::{Cluster, attempt, resume, until};
 use crate::redis_server::RedisServer;
 use crate::server::Server;
 
@@ -144,7 +144,7 @@ async fn a_paused_node_knows_the_suspension_when_it_returns() {
     for (round, reader) in ["bo", "cy", "dee"].into_iter().enumerate() {
         let seen = async || read(b, reader, post, 2).await.contains("ann");
         until("the other node shows it", seen).await;
-        pause(b);
+        cluster.pause_without_lock(b).await;
         suspend(a).await;
         resume(b);
         let first: BTreeSet<bool> = futures::future::join_all((0..20).map(|_| seen())).await.into_iter().collect();
