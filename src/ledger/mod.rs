@@ -90,8 +90,8 @@ pub use self::posts::{EditOutcome, MAX_HIDDEN, PostOwner, PostStore, TimelineRan
 pub use self::previews::{PreviewLimits, PreviewRows, PreviewStore};
 pub use self::pull_log::{DueEntries, FanoutMode, PullLogEntry, PullLogStore};
 pub use self::pushes::{
-    ACCEPTED_KEPT, APP_KIND, CLEAR_ITEM, CLEAR_KIND, ClearPlan, MAX_COUNTED_PUSHES, POST_KIND, PostAlertPage,
-    PushBacklog, PushKey, PushLease, PushPlan, PushResult, PushStore, QueuedPush, SettledPush,
+    ACCEPTED_KEPT, APP_KIND, AlertReader, CLEAR_ITEM, CLEAR_KIND, ClearPlan, MAX_COUNTED_PUSHES, POST_KIND,
+    PostAlertPage, PushBacklog, PushKey, PushLease, PushPlan, PushResult, PushStore, QueuedPush, SettledPush,
 };
 pub use self::quarantine::{
     ERASURE, EVENT, FailedWork, Fault, JOB, LIKE, MAX_QUARANTINED, PUSH, QUARANTINE_KINDS, QuarantineStore,

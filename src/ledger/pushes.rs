@@ -57,6 +57,15 @@ pub struct PostAlertPage {
     pub due_at: Millis,
 }
 
+/// A user who has alerts for the posts of an author.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlertReader {
+    /// When the user asked for them, in Unix milliseconds.
+    pub since: Millis,
+    /// The newest post that the user has seen, of any author: see [`ReadMarkerStore`](super::ReadMarkerStore).
+    pub seen: PostId,
+}
+
 /// The right of one process to send a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushLease {
@@ -222,9 +231,8 @@ pub trait PushStore: Send + Sync {
     /// queued or remembered is not queued again. Returns the last user of the page; `None`: nobody is left.
     async fn queue_post_alerts(&self, page: &PostAlertPage, now: Millis) -> Result<Option<UserId>>;
 
-    /// The pairs of a user and an author for which the user has alerts, each with the newest id that needs no alert: of
-    /// what the user has seen, see [`ReadMarkerStore`](super::ReadMarkerStore), or of the time when the user asked.
-    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>>;
+    /// The pairs of a user and an author for which the user has alerts.
+    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), AlertReader>>;
 
     /// Removes up to `limit` accepted pushes that were kept for long enough. Returns their number.
     async fn forget_pushes(&self, now: Millis, limit: usize) -> Result<usize>;

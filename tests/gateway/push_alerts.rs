@@ -87,10 +87,8 @@ async fn not_pushed(change: impl AsyncFnOnce(&Server, u64)) {
     let post = server.post("bo", "never").await;
     change(&server, post).await;
     tokio::time::sleep(3 * GRACE).await;
-    // On a busy machine, the fan-out of the first post may have found the new alert.
-    let name = json!(post.to_string());
-    let of_post = receiver.received.lock().iter().filter(|push| push["data"]["post"] == name).count();
-    assert_eq!(of_post, 0, "{post}");
+    let received = receiver.received.lock().clone();
+    assert!(received.is_empty(), "{post}: {received:?}");
 }
 
 #[tokio::test]

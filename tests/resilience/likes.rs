@@ -186,7 +186,7 @@ async fn stopped_settlers_give_their_partitions_back() {
     field.nodes[0].stop().await;
     let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[1].port());
     for id in posts {
-        backend.note_acknowledged(&book, port, "bo", id, true).await;
+        assert!(backend.note(&book, port, "bo", id, true).await);
     }
     field.settled_as(&book).await;
 }
@@ -362,7 +362,7 @@ async fn check_full_queues_reject_and_drop_nothing(field: Field) {
     db.execute_batch("COMMIT").expect("to let go");
     field.settled_as(&book).await;
     field.nodes[0].metric_is("feedline_likes_queue", 0.0).await;
-    backend.note_acknowledged(&book, port, "u10", id, true).await;
+    assert!(backend.note(&book, port, "u10", id, true).await);
     field.settled_as(&book).await;
 }
 
@@ -383,7 +383,7 @@ async fn emptied_redis_is_refilled_and_likes_continue() {
     let id = post(&field.nodes[0], "ann", "like me").await;
     let (book, backend, port) = (Book::default(), Backend::new(), field.nodes[0].port());
     for n in 0..5 {
-        backend.note_acknowledged(&book, port, &format!("u{n}"), id, true).await;
+        assert!(backend.note(&book, port, &format!("u{n}"), id, true).await);
     }
     field.settled_as(&book).await;
     field.nodes[0].metric_is("feedline_likes_queue", 0.0).await;

@@ -66,7 +66,7 @@ impl PostAlertReview {
         let pairs: HashSet<(UserId, UserId)> =
             visible.iter().map(|(user, cached)| (user.clone(), cached.post.author.clone())).collect();
         let pairs: Vec<(UserId, UserId)> = pairs.into_iter().collect();
-        let seen = self.base.ledger.post_alert_readers(&pairs).await?;
+        let readers = self.base.ledger.post_alert_readers(&pairs).await?;
         let has_timeline = |(user, cached): &(UserId, Arc<CachedPost>)| live.has_post(user, cached.post.id);
         let live_pairs: HashSet<(UserId, UserId)> = visible
             .iter()
@@ -86,9 +86,11 @@ impl PostAlertReview {
             };
             let pair = (user.clone(), post.author.clone());
             let is_mentioned = || post.mentions.contains(&user) && wants_mentions.get(&user) == Some(&true);
-            let refusal = match (seen.get(&pair), authors.get(&post.author)) {
+            let refusal = match (readers.get(&pair), authors.get(&post.author)) {
                 (None, _) | (_, None) => Some("unwanted"),
-                (Some(seen), _) if *seen >= post.id => Some("read"),
+                // The fan-out of a post may end after the user asked for the author's next ones.
+                (Some(reader), _) if post.created_at < reader.since => Some("unwanted"),
+                (Some(reader), _) if reader.seen >= post.id => Some("read"),
                 // The timeline of the user's socket has the post.
                 _ if takes_it_live() => Some("live"),
                 // The notification of the mention is pushed.

@@ -82,27 +82,22 @@ impl Backfill {
             let posts = self.base.posts.get(visible.iter().copied()).await?;
             visible.retain(|id| posts.get(id).is_some_and(|cached| cached.post.repost.is_none()));
         }
-        self.purge_withheld(reader, author, &visible).await?;
+        if self.is_limited(author).await?
+            && let Some(topics) = self.base.followed_topics.of(reader).await?
+        {
+            // The inbox may have some for a topic, which the reader was not shown: so they are no repeats.
+            let posts = self.base.posts.get(visible.iter().copied()).await?;
+            let has_topic = |id: &PostId| posts.get(id).is_some_and(|it| topics.matching(&it.post).is_some());
+            let withheld: Vec<PostId> = visible.iter().copied().filter(has_topic).collect();
+            self.base.broker.purge_inbox(&timeline(reader), &withheld, GoneReason::Hidden).await?;
+        }
         self.base.broker.merge_inbox(&timeline(reader), &visible, floor).await?;
         Ok(visible)
     }
 
-    /// Removes the posts of a limited author among `posts` that a timeline has for a followed topic: it shows them to
-    /// followers of the author only. Returns them. Merged again, they are delivered if the reader follows the author by
-    /// then, and otherwise kept for the time when the author is not limited any more.
-    async fn purge_withheld(&self, reader: &UserId, author: &UserId, posts: &[PostId]) -> Result<Vec<PostId>> {
-        if self.base.relations.standing(author).await? != Standing::Limited {
-            return Ok(Vec::new());
-        }
-        let Some(topics) = self.base.followed_topics.of(reader).await? else { return Ok(Vec::new()) };
-        let cached = self.base.posts.get(posts.iter().copied()).await?;
-        let is_of_topic = |id: &PostId| {
-            let theirs = cached.get(id).filter(|cached| cached.post.author == *author);
-            theirs.is_some_and(|cached| topics.matching(&cached.post).is_some())
-        };
-        let withheld: Vec<PostId> = posts.iter().copied().filter(is_of_topic).collect();
-        self.base.broker.purge_inbox(&timeline(reader), &withheld, GoneReason::Hidden).await?;
-        Ok(withheld)
+    /// Whether only followers of an author see their posts by a topic. An inbox stores them regardless.
+    async fn is_limited(&self, author: &UserId) -> Result<bool> {
+        Ok(self.base.relations.standing(author).await? == Standing::Limited)
     }
 
     /// Adds or removes an author's posts for friends after the author began or ended to follow the reader.
@@ -150,17 +145,21 @@ impl Backfill {
         if let Some(inbox) = self.base.broker.read_inbox(&timeline(reader)).await? {
             let mut held = inbox.added_posts();
             let posts = self.base.posts.get(held.iter().copied()).await?;
-            // Posts that the timeline also has for a followed topic stay.
+            // Posts that the timeline also has for a followed topic are kept.
             let topics = self.base.followed_topics.of(reader).await?;
             let access = AccessContext { reader: Some(reader), relation, view: ViewContext::Inbox };
-            let theirs = |id: &PostId| {
-                let cached = posts.get(id).filter(|cached| cached.post.author == *author);
-                cached.is_some_and(|cached| is_back || access.followed_topic(&cached.post, topics.as_deref()).is_none())
+            let is_theirs = |id: &PostId| posts.get(id).is_some_and(|cached| cached.post.author == *author);
+            let is_kept = |id: &PostId| {
+                let cached = posts.get(id).filter(|_| !is_back);
+                cached.is_some_and(|cached| access.followed_topic(&cached.post, topics.as_deref()).is_some())
             };
-            let theirs: Vec<PostId> = held.iter().copied().filter(theirs).collect();
-            self.base.broker.purge_inbox(&timeline(reader), &theirs, reason).await?;
-            let withheld = self.purge_withheld(reader, author, &held).await?;
-            self.base.broker.merge_inbox(&timeline(reader), &withheld, PostId::ZERO).await?;
+            let (kept, lost): (Vec<PostId>, Vec<PostId>) = held.iter().copied().filter(is_theirs).partition(is_kept);
+            self.base.broker.purge_inbox(&timeline(reader), &lost, reason).await?;
+            if !kept.is_empty() && self.is_limited(author).await? {
+                // Open timelines lose them. The inbox keeps them until the author is not limited any more.
+                self.base.broker.purge_inbox(&timeline(reader), &kept, reason).await?;
+                self.base.broker.merge_inbox(&timeline(reader), &kept, PostId::ZERO).await?;
+            }
             // The fan-out of a deletion of one of these posts may omit the reader from now on, so deleted posts are
             // removed here.
             held.retain(|id| !posts.contains_key(id));

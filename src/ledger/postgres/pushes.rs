@@ -12,8 +12,8 @@ use super::rows::readable;
 use super::statements::Parameters;
 use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES, settle_push};
 use crate::ledger::{
-    ClearPlan, DeviceSession, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushPlan, PushResult, PushStore,
-    QueuedPush, Result, SettledPush,
+    AlertReader, ClearPlan, DeviceSession, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushPlan, PushResult,
+    PushStore, QueuedPush, Result, SettledPush,
 };
 use crate::model::{Millis, PostId, UserId};
 
@@ -190,13 +190,13 @@ impl PushStore for PostgresLedger {
         self.pool.write(QUEUE_ALERTS, parameters).await?.first().map(|row| id_at(row, 0)).transpose()
     }
 
-    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>> {
+    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), AlertReader>> {
         let (users, authors): (Vec<&str>, Vec<&str>) =
             pairs.iter().map(|(user, author)| (user.as_str(), author.as_str())).unzip();
         let rows = self.pool.read(ALERT_READERS, &[&users, &authors]).await?;
         let reader = |row: &Row| {
-            let asked = PostId::from_parts(natural_at(row, 3)?, 0, 0);
-            Ok(((id_at(row, 0)?, id_at(row, 1)?), PostId(natural_at(row, 2)?).max(asked)))
+            let reader = AlertReader { seen: PostId(natural_at(row, 2)?), since: natural_at(row, 3)? };
+            Ok(((id_at(row, 0)?, id_at(row, 1)?), reader))
         };
         rows.iter().map(reader).collect()
     }

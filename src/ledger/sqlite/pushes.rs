@@ -10,8 +10,8 @@ use super::rows::{id_pairs_json, ids_json, post_id_at, user_id_at};
 use super::{SqliteLedger, count, integer, json_text, natural, quarantine, readable};
 use crate::ledger::pushes::{ACCEPTED_KEPT, MAX_COUNTED_PUSHES, settle_push};
 use crate::ledger::{
-    ClearPlan, DeviceSession, Fault, NotificationGroup, PUSH, PostAlertPage, PushBacklog, PushKey, PushLease, PushPlan,
-    PushStore, Quarantined, QueuedPush, Result, SettledPush,
+    AlertReader, ClearPlan, DeviceSession, Fault, NotificationGroup, PUSH, PostAlertPage, PushBacklog, PushKey,
+    PushLease, PushPlan, PushStore, Quarantined, QueuedPush, Result, SettledPush,
 };
 use crate::model::{Millis, PostId, UserId};
 
@@ -178,7 +178,7 @@ impl PushStore for SqliteLedger {
         self.write(move |db| queue_post_alerts(db, &page, now)).await
     }
 
-    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), PostId>> {
+    async fn post_alert_readers(&self, pairs: &[(UserId, UserId)]) -> Result<HashMap<(UserId, UserId), AlertReader>> {
         let pairs = pairs.to_vec();
         self.read(move |db| {
             let sql = "SELECT a.user, a.author, coalesce(m.post, 0), a.at FROM json_each(?1) \
@@ -186,8 +186,8 @@ impl PushStore for SqliteLedger {
                        LEFT JOIN read_markers m ON m.user = a.user";
             let mut statement = db.prepare_cached(sql)?;
             let reader = |row: &Row<'_>| {
-                let asked = PostId::from_parts(natural(row.get(3)?), 0, 0);
-                Ok(((user_id_at(row, 0)?, user_id_at(row, 1)?), post_id_at(row, 2)?.max(asked)))
+                let reader = AlertReader { seen: post_id_at(row, 2)?, since: natural(row.get(3)?) };
+                Ok(((user_id_at(row, 0)?, user_id_at(row, 1)?), reader))
             };
             statement.query_map([id_pairs_json(&pairs)?], reader)?.collect()
         })

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
@@ -299,29 +299,21 @@ impl Client {
 
     /// Waits for the reply to a command.
     pub async fn reply(&mut self, id: u32) -> Value {
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            match self.hear().await {
-                Heard::Reply(reply) if reply["id"] == id => return reply,
-                Heard::Reply(reply) => panic!("a reply to something else than {id}: {reply}"),
-                Heard::Push(push) => self.pushes.push_back(push),
-                Heard::Ping => {}
-                Heard::Closed(code, reason) => panic!("closed with {code} {reason} instead of a reply to {id}"),
+            match self.hear_before(deadline).await {
+                Some(Heard::Reply(reply)) if reply["id"] == id => return reply,
+                Some(Heard::Reply(reply)) => panic!("a reply to something else than {id}: {reply}"),
+                Some(Heard::Push(push)) => self.pushes.push_back(push),
+                Some(Heard::Ping) => {}
+                other => panic!("{other:?} instead of a reply to {id}"),
             }
         }
     }
 
     /// Returns the next push on any channel.
     pub async fn push(&mut self) -> Value {
-        loop {
-            if let Some(push) = self.pushes.pop_front() {
-                return push;
-            }
-            match self.hear().await {
-                Heard::Push(push) => self.pushes.push_back(push),
-                Heard::Ping => {}
-                other => panic!("{other:?} instead of a push"),
-            }
-        }
+        self.push_that("any push", |_| true).await
     }
 
     /// Waits for the next publication on a channel: `{"data":…,"offset":…}`. Queues pushes on other channels.
@@ -332,29 +324,26 @@ impl Client {
     /// Waits for the next push of a kind on a channel. Queues all other pushes.
     pub async fn push_of(&mut self, channel: &str, kind: &str) -> Value {
         let wanted = |push: &Value| push["channel"] == channel && push.get(kind).is_some();
-        loop {
-            if let Some(at) = self.pushes.iter().position(wanted) {
-                return self.pushes.remove(at).map(|mut push| push[kind].take()).expect("it is there");
-            }
-            match self.hear().await {
-                Heard::Push(push) => self.pushes.push_back(push),
-                Heard::Ping => {}
-                other => panic!("{other:?} instead of a push of {kind} on {channel}"),
-            }
-        }
+        self.push_that(&format!("a push of {kind} on {channel}"), wanted).await[kind].take()
     }
 
     /// Waits for the next push of a kind that is for the connection, not for a channel.
     pub async fn push_of_connection(&mut self, kind: &str) -> Value {
+        let wanted = |push: &Value| push.get("channel").is_none() && push.get(kind).is_some();
+        self.push_that(&format!("a push of {kind}"), wanted).await[kind].take()
+    }
+
+    /// Waits for the next push that is `wanted`. Queues all other pushes.
+    async fn push_that(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            let at = self.pushes.iter().position(|push| push.get("channel").is_none() && push.get(kind).is_some());
-            if let Some(at) = at {
-                return self.pushes.remove(at).map(|mut push| push[kind].take()).expect("it is there");
+            if let Some(push) = self.pushes.iter().position(&wanted).and_then(|at| self.pushes.remove(at)) {
+                return push;
             }
-            match self.hear().await {
-                Heard::Push(push) => self.pushes.push_back(push),
-                Heard::Ping => {}
-                other => panic!("{other:?} instead of a push of {kind}"),
+            match self.hear_before(deadline).await {
+                Some(Heard::Push(push)) => self.pushes.push_back(push),
+                Some(Heard::Ping) => {}
+                other => panic!("{other:?} instead of {what}; there are {:?}", self.pushes),
             }
         }
     }
@@ -374,9 +363,12 @@ impl Client {
 
     /// Waits for the close. Returns its code and reason, and drops all messages before it.
     pub async fn closed(&mut self) -> (u16, String) {
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            if let Heard::Closed(code, reason) = self.hear().await {
-                return (code, reason);
+            match self.hear_before(deadline).await {
+                Some(Heard::Closed(code, reason)) => return (code, reason),
+                Some(_) => {}
+                None => panic!("it is not closed"),
             }
         }
     }
@@ -388,6 +380,12 @@ impl Client {
 
     /// Waits at most `patience` for the next message. Returns `None` on a timeout.
     pub async fn push_within(&mut self, patience: Duration) -> Option<Heard> {
+        self.hear_before(Instant::now() + patience).await
+    }
+
+    /// Waits for the next message. Returns `None` after the deadline. Who waits for one among several messages sets one
+    /// deadline for all: the pings of a server that does nothing else would extend any other limit for ever.
+    async fn hear_before(&mut self, deadline: Instant) -> Option<Heard> {
         loop {
             if let Some(line) = self.lines.pop_front() {
                 return Some(self.sort(line).await);
@@ -398,7 +396,7 @@ impl Client {
                 assert!(self.reads_after_close < 100, "closed with {code} {reason}, and still read");
                 return Some(Heard::Closed(code, reason));
             }
-            match timeout(patience, self.socket.next()).await.ok()? {
+            match timeout_at(deadline, self.socket.next()).await.ok()? {
                 Some(Ok(Message::Binary(frame))) => {
                     assert_eq!(self.encoding, Encoding::Protobuf, "a binary frame");
                     self.lines.extend(messages(frame));
