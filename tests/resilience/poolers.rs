@@ -3,10 +3,9 @@
 
 use futures::future::join_all;
 use serde_json::json;
-use tokio_postgres::Client;
 
 use crate::api::{attempt, done, timeline};
-use crate::pooler::{POOL_SIZE, Pooler};
+use crate::pooler::Pooler;
 use crate::postgres_server::PostgresServer;
 use crate::redis_server::RedisServer;
 use crate::server::Server;
@@ -36,26 +35,10 @@ async fn use_all(node: &Server) {
 }
 
 /// What applications share: the settings that differ from the server's, and the prepared statements.
-async fn left_behind(client: &Client) -> Vec<String> {
-    let sql =
-        "SELECT name || ' = ' || setting FROM pg_settings WHERE source = 'session' AND name NOT LIKE 'transaction_%'
+const SHARED: &str =
+    "SELECT name || ' = ' || setting FROM pg_settings WHERE source = 'session' AND name NOT LIKE 'transaction_%'
                    AND name <> 'application_name'
                UNION ALL SELECT 'prepared ' || name FROM pg_prepared_statements";
-    let rows = client.query_typed(sql, &[]).await.expect("the settings");
-    rows.iter().map(|row| row.get(0)).collect()
-}
-
-/// Looks at all connections of the server that the pooler shares.
-async fn assert_nothing_is_left(pooler: &Pooler) {
-    let mut clients = Vec::new();
-    for _ in 0..POOL_SIZE {
-        let client = pooler.client("postgres").await;
-        // Holds a connection of the server for this client.
-        client.batch_execute("BEGIN").await.expect("a transaction");
-        assert_eq!(left_behind(&client).await, [""; 0]);
-        clients.push(client);
-    }
-}
 
 #[tokio::test]
 async fn behind_a_pooler_in_transaction_mode_all_calls_work_and_leave_nothing() {
@@ -68,7 +51,7 @@ async fn behind_a_pooler_in_transaction_mode_all_calls_work_and_leave_nothing() 
         assert_eq!(node.log().contains("ledger.prepared_statements = false"), prepared == "true", "{}", node.log());
         // A killed one could leave the statement that it is at.
         assert!(node.stop().await.success(), "{}", node.log());
-        assert_nothing_is_left(&pooler).await;
+        assert_eq!(pooler.ask_each(SHARED, "postgres").await, [""; 0]);
     }
 }
 
@@ -80,8 +63,7 @@ async fn behind_a_pooler_in_session_mode_statements_are_prepared() {
     use_all(&node).await;
     assert!(!node.log().contains("prepared_statements"), "{}", node.log());
     drop(node);
-    let client = pooler.client("postgres").await;
-    assert_eq!(left_behind(&client).await, [""; 0]);
+    assert_eq!(pooler.ask_each(SHARED, "postgres").await, [""; 0]);
 }
 
 #[tokio::test]

@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_postgres::{Client, Row};
 
-use super::endpoint::Endpoint;
 use super::errors::{ClassifiedError, classify};
 use super::statements::{Parameters, PreparedStatements, TransactionStatements};
 
@@ -79,8 +78,7 @@ impl PooledConnection {
     /// Runs a statement: prepared, or as a transaction with its settings if `transactions` are given.
     pub(super) async fn ask(
         &self,
-        endpoint: &Endpoint,
-        transactions: Option<&TransactionStatements>,
+        transactions: Option<&Arc<TransactionStatements>>,
         kind: CallKind,
         sql: &'static str,
         parameters: Parameters<'_>,
@@ -88,7 +86,7 @@ impl PooledConnection {
         // Asked on a connection of its own, so that this one does not count as silent meanwhile.
         let types = match transactions {
             None => None,
-            Some(transactions) => Some((transactions, transactions.parameter_types(endpoint, sql).await?)),
+            Some(transactions) => Some((transactions, transactions.parameter_types(sql).await?)),
         };
         // Counts down also when the caller is cancelled.
         let _done = CallGuard::new(self, kind);

@@ -75,12 +75,12 @@ struct PoolSlot {
 
 /// The state that callers and keepers share.
 struct PoolState {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     slots: Vec<PoolSlot>,
     /// The calls in flight. Closed together with the pool.
     calls: TaskTracker,
     /// Set if the settings travel with each transaction.
-    transactions: Option<TransactionStatements>,
+    transactions: Option<Arc<TransactionStatements>>,
     /// The number of statements sent.
     round_trips: AtomicU64,
     admission: watch::Sender<PoolAdmission>,
@@ -104,12 +104,14 @@ impl Pool {
     pub(super) async fn open(endpoint: Endpoint, connections: usize) -> Result<Self> {
         let slot = |_| PoolSlot { link: Mutex::new(None), lost: watch::Sender::new(0) };
         let slots: Vec<PoolSlot> = (0..connections.max(1)).map(slot).collect();
-        let transactions = TransactionStatements::of(&endpoint);
+        let endpoint = Arc::new(endpoint);
+        let calls = TaskTracker::new();
+        let transactions = TransactionStatements::of(&endpoint, &calls);
         let shared = Arc::new(PoolState {
             endpoint,
             transactions,
             slots,
-            calls: TaskTracker::new(),
+            calls,
             round_trips: AtomicU64::new(0),
             admission: watch::Sender::new(PoolAdmission { generation: 0, since: Instant::now(), admitted: 0 }),
             connect_error: Mutex::default(),
@@ -226,7 +228,7 @@ impl PoolState {
                 self.comparison().await?;
             }
             let link = self.link(kind)?;
-            let asked = link.ask(&self.endpoint, self.transactions.as_ref(), kind, sql, parameters);
+            let asked = link.ask(self.transactions.as_ref(), kind, sql, parameters);
             let ClassifiedError { error, recovery } = match asked.await {
                 Ok(rows) => return Ok(rows),
                 Err(error) => error,

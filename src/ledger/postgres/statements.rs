@@ -9,9 +9,11 @@ use futures::future::join3;
 use parking_lot::Mutex;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
+use tokio_util::task::TaskTracker;
 
 use super::endpoint::{Endpoint, SettingsScope};
 use super::errors::{ClassifiedError, RetryDecision, classify};
+use crate::ledger::LedgerError;
 
 /// The parameters of a statement.
 pub(super) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -51,13 +53,23 @@ pub(super) struct TransactionStatements {
     types: Mutex<HashMap<&'static str, Arc<[Type]>>>,
     /// The connection that asks for types; `None` before its first use and after a failure.
     learner: tokio::sync::Mutex<Option<Client>>,
+    endpoint: Arc<Endpoint>,
+    /// The calls in flight of the pool, which waits for them when it closes.
+    calls: TaskTracker,
 }
 
 impl TransactionStatements {
     /// `None` if connections keep their settings.
-    pub(super) fn of(endpoint: &Endpoint) -> Option<Self> {
-        let is_needed = endpoint.scope() == SettingsScope::Transaction;
-        is_needed.then(|| Self { begin: endpoint.begin(), types: Mutex::default(), learner: Default::default() })
+    pub(super) fn of(endpoint: &Arc<Endpoint>, calls: &TaskTracker) -> Option<Arc<Self>> {
+        (endpoint.scope() == SettingsScope::Transaction).then(|| {
+            Arc::new(Self {
+                begin: endpoint.begin(),
+                types: Mutex::default(),
+                learner: Default::default(),
+                endpoint: Arc::clone(endpoint),
+                calls: calls.clone(),
+            })
+        })
     }
 
     /// Runs a statement in a transaction with the settings, in one round trip. `sending` is the connection's.
@@ -88,31 +100,45 @@ impl TransactionStatements {
         Ok(rows)
     }
 
-    /// The types of a statement's parameters. The server is asked once for each statement, in a transaction in which
-    /// it is prepared and closed again.
-    pub(super) async fn parameter_types(
-        &self,
-        endpoint: &Endpoint,
-        sql: &'static str,
-    ) -> Result<Arc<[Type]>, ClassifiedError> {
+    /// The types of a statement's parameters. The server is asked once for each statement, in a task that goes on if
+    /// the caller is cancelled: the statement would stay prepared.
+    pub(super) async fn parameter_types(self: &Arc<Self>, sql: &'static str) -> Result<Arc<[Type]>, ClassifiedError> {
         if let Some(types) = self.types.lock().get(sql) {
             return Ok(Arc::clone(types));
         }
+        let this = Arc::clone(self);
+        let task = self.calls.spawn(async move { this.learn(sql).await });
+        task.await.unwrap_or_else(|error| Err(given_up(LedgerError::Failed(error.to_string()))))
+    }
+
+    async fn learn(&self, sql: &'static str) -> Result<Arc<[Type]>, ClassifiedError> {
         let mut learner = self.learner.lock().await;
+        // Another call may have asked meanwhile.
+        if let Some(types) = self.types.lock().get(sql) {
+            return Ok(Arc::clone(types));
+        }
         let mut client = match learner.take().filter(|client| !client.is_closed()) {
             Some(client) => client,
-            None => endpoint
-                .connect(|| ())
-                .await
-                .map_err(|error| ClassifiedError { error, recovery: RetryDecision::GiveUp })?,
+            None => self.endpoint.connect(|| ()).await.map_err(given_up)?,
         };
-        let types = inferred_types(&mut client, sql).await.map_err(|error| classify(&error))?;
+        let asked = tokio::time::timeout(self.endpoint.timeout, inferred_types(&mut client, sql)).await;
+        let Ok(types) = asked else {
+            let why = format!("no answer within {:?}", self.endpoint.timeout);
+            return Err(given_up(LedgerError::Unreachable(why)));
+        };
+        let types = types.map_err(|error| classify(&error))?;
         *learner = Some(client);
         self.types.lock().insert(sql, Arc::clone(&types));
         Ok(types)
     }
 }
 
+fn given_up(error: LedgerError) -> ClassifiedError {
+    ClassifiedError { error, recovery: RetryDecision::GiveUp }
+}
+
+/// The types of a statement's parameters, as the server infers them in a transaction in which the statement is prepared
+/// and closed again.
 async fn inferred_types(client: &mut Client, sql: &str) -> Result<Arc<[Type]>, Error> {
     let transaction = client.transaction().await?;
     let statement = transaction.prepare(sql).await?;

@@ -10,7 +10,7 @@ use tokio_postgres::NoTls;
 use crate::postgres_server::{PostgresServer, as_anonymous};
 
 /// The number of connections of the server that the pooler shares among its clients.
-pub const POOL_SIZE: usize = 3;
+const POOL_SIZE: usize = 3;
 
 /// A running PgBouncer.
 pub struct Pooler {
@@ -78,6 +78,21 @@ impl Pooler {
         let (client, connection) = tokio_postgres::connect(&self.url(database), NoTls).await.expect("to connect");
         tokio::spawn(connection);
         client
+    }
+
+    /// The first column of what a query answers, in text, on each connection of the server that the pooler shares.
+    pub async fn ask_each(&self, sql: &str, database: &str) -> Vec<String> {
+        let mut clients = Vec::new();
+        let mut answers = Vec::new();
+        for _ in 0..POOL_SIZE {
+            let client = self.client(database).await;
+            // Holds a connection of the server for this client.
+            client.batch_execute("BEGIN").await.expect("a transaction");
+            let rows = client.query_typed(sql, &[]).await.expect(sql);
+            answers.extend(rows.iter().map(|row| row.get(0)));
+            clients.push(client);
+        }
+        answers
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use feedline_test_support::postgres_server::shared;
+use feedline_test_support::pooler::Pooler;
+use feedline_test_support::postgres_server::{PostgresServer, shared};
 use futures::future::join_all;
 
 use super::id;
@@ -37,4 +38,22 @@ async fn reads_do_not_wait_behind_writes_that_wait_for_a_row() {
     let (writes, ()) = tokio::join!(writes, reads);
     assert!(writes.iter().all(Result::is_ok), "{writes:?}");
     ledger.close().await;
+}
+
+#[tokio::test]
+async fn cancelled_calls_leave_no_prepared_statement_behind_a_pooler() {
+    let server = PostgresServer::start();
+    let pooler = Pooler::start(&server, "transaction").await;
+    let url = PostgresUrl::parse(&pooler.url("postgres")).expect("a URL");
+    let options = PostgresOptions { prepared_statements: false, ..PostgresOptions::new(url) };
+    let ledger = PostgresLedger::open(options).await.expect("it opens");
+    let holder = server.client("postgres").await;
+    // To parse the statement, the server waits for the table.
+    holder.batch_execute("BEGIN; LOCK TABLE reports").await.expect("a lock");
+    let call = ledger.pool.read("SELECT count(*) FROM reports", &[]);
+    tokio::time::timeout(Duration::from_millis(300), call).await.expect_err("the lock is held");
+    holder.batch_execute("COMMIT").await.expect("the end of the lock");
+    ledger.close().await;
+    let prepared = pooler.ask_each("SELECT name FROM pg_prepared_statements", "postgres").await;
+    assert_eq!(prepared, [""; 0]);
 }
