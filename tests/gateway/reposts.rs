@@ -83,6 +83,7 @@ async fn followers_see_a_reposted_post() {
                 (&json!(post), &json!("by ann #hers"), &json!(1))
             );
             assert_eq!(inner["liked"], false, "with the reader's flags: {inner}");
+            assert_eq!((&shown["can_comment"], &inner["can_comment"]), (&json!(false), &json!(true)), "{path}");
             assert_eq!(page["people"]["ann"]["id"], "ann", "{path}: {page}");
         }
         assert!(ids(server, "fan", "/users/bo/posts?without=reposts").await.is_empty());
