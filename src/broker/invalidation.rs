@@ -18,7 +18,7 @@ use crate::model::{CommentId, PostId, UserId};
 pub const CACHE_LEASE: Duration = Duration::from_millis(500);
 
 /// An object whose cached copies must not be used any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Invalidation {
     /// A post was edited or deleted, or its visibility changed.
     Post(PostId),

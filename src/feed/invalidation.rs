@@ -8,16 +8,37 @@
 //! Every cache that affects visibility implements [`Invalidated`] and is passed to the [`Invalidator`] when the
 //! services are wired. A reply that is under construction when the change is answered may still show the former state,
 //! as may a push that is already queued for a connection: both began before the change was answered.
+//!
+//! A change may be stored without an invalidation, and without a reply:
+//!
+//! - The broker does not take it. This node repeats the invalidation until it does.
+//! - The process is killed. The other nodes clear their caches when they see that it is lost (`nodes`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::call::Call;
 use super::error::{FeedError, Result};
 use super::input::Done;
 use super::lineage::DerivedState;
+use super::runtime::Runtime;
+use crate::backoff::Backoff;
 use crate::broker::{Attempt, Broker, CacheLease, Confirmation, Invalidation};
 use crate::metrics::Metrics;
+
+/// The maximal number of invalidations that wait for the broker. The copies of further ones end with their time.
+const MAX_UNANNOUNCED: usize = 10_000;
+
+/// The number of invalidations that are repeated in one call.
+const BATCH: usize = 500;
+
+/// The range of delays between two attempts to repeat them.
+const MIN_DELAY: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_secs(2);
 
 /// A cache that takes part in invalidation.
 pub(crate) trait Invalidated: Send + Sync {
@@ -34,6 +55,10 @@ pub(crate) struct Invalidator {
     lease: Arc<CacheLease>,
     caches: Vec<Arc<dyn Invalidated>>,
     metrics: Arc<Metrics>,
+    /// What the broker did not take.
+    unannounced: Mutex<HashSet<Invalidation>>,
+    /// Notified when there is something.
+    failed: Notify,
 }
 
 impl Invalidator {
@@ -44,14 +69,28 @@ impl Invalidator {
         caches: Vec<Arc<dyn Invalidated>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { broker, lease, caches, metrics }
+        Self { broker, lease, caches, metrics, unannounced: Mutex::default(), failed: Notify::new() }
+    }
+
+    /// Starts the task that repeats what the broker did not take.
+    pub(crate) fn start(self: &Arc<Self>, runtime: &Arc<Runtime>) {
+        let stopping = Arc::clone(runtime);
+        runtime.supervise("invalidations", self, move |invalidator| {
+            let runtime = Arc::clone(&stopping);
+            async move {
+                tokio::select! {
+                    () = invalidator.repeat_failed() => {}
+                    () = runtime.stopped() => {}
+                }
+            }
+        });
     }
 
     /// Invalidates on every node. When it returns, no node serves the former state: each has confirmed, or does not use
     /// its caches until it has caught up. Takes one round trip, and up to 520 ms if a node does not confirm.
     ///
     /// # Errors
-    /// If the broker cannot be reached: this node has dropped its copies, other nodes may keep theirs for 30 seconds.
+    /// If the broker cannot be reached: this node has dropped its copies, other nodes may keep theirs until it can.
     pub(crate) async fn invalidate(&self, changes: &[Invalidation]) -> Result<()> {
         let confirmation = self.announce(changes).await?;
         self.confirm(confirmation).await;
@@ -64,7 +103,36 @@ impl Invalidator {
     /// As for [`invalidate`](Self::invalidate).
     pub(crate) async fn announce(&self, changes: &[Invalidation]) -> Result<Confirmation> {
         self.apply(changes);
-        Ok(self.broker.invalidate(changes).await?)
+        match self.broker.invalidate(changes).await {
+            Ok(confirmation) => Ok(confirmation),
+            Err(error) => {
+                self.repeat_later(changes);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn repeat_later(&self, changes: &[Invalidation]) {
+        let mut unannounced = self.unannounced.lock();
+        let room = MAX_UNANNOUNCED.saturating_sub(unannounced.len());
+        unannounced.extend(changes.iter().take(room).cloned());
+        self.failed.notify_one();
+    }
+
+    async fn repeat_failed(&self) {
+        let mut backoff = Backoff::new(MIN_DELAY, MAX_DELAY);
+        loop {
+            // Taken out first: one that fails meanwhile concerns a later change, and is sent again.
+            let batch: Vec<Invalidation> = self.unannounced.lock().extract_if(|_| true).take(BATCH).collect();
+            if batch.is_empty() {
+                self.failed.notified().await;
+            } else if self.broker.invalidate(&batch).await.is_ok() {
+                backoff.reset();
+            } else {
+                self.repeat_later(&batch);
+                tokio::time::sleep(backoff.next_delay()).await;
+            }
+        }
     }
 
     /// Waits until an announced change is in force on every node.

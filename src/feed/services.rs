@@ -143,6 +143,7 @@ impl Feed {
     pub async fn start(&self) -> Result<(), JoinError> {
         self.base.lineage.start().await?;
         self.base.ids.start().await?;
+        self.base.invalidator.start(&self.base.runtime);
         self.revocations.start().await?;
         self.standings.start(&self.base.runtime).await?;
         self.erasure_job.start();
@@ -172,6 +173,7 @@ impl Feed {
     pub async fn start_for_pushes(&self) -> Result<(), JoinError> {
         self.base.lineage.start().await?;
         self.base.ids.start().await?;
+        self.base.invalidator.start(&self.base.runtime);
         self.revocations.start().await?;
         self.standings.start(&self.base.runtime).await?;
         self.outlet.register().await?;

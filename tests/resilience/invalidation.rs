@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use feedline::broker::{InboxOptions, InboxStore, LedgerRecord, RedisBroker, RedisOptions};
 use feedline::model::{Entry, InboxId, PostId, UserId};
+use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::chaos;
@@ -112,6 +113,11 @@ impl Scene {
     }
 
     async fn act(&self, a: &Server) {
+        let (status, body) = self.try_to_act(a).await;
+        assert!(matches!(status, 200 | 201), "{:?}: {status} {body}\n{}", self.change, a.log());
+    }
+
+    async fn try_to_act(&self, a: &Server) -> (u16, Value) {
         let (ann, reader, path) = ("ann", &*self.reader, format!("/posts/{}", self.post));
         let (user, method, path, body) = match self.change {
             Change::Delete => (ann, "DELETE", path, Value::Null),
@@ -129,8 +135,7 @@ impl Scene {
             Change::Exclusive => (reader, "PUT", format!("/lists/{}/users/ann", self.other), Value::Null),
             Change::UnfollowTopic => (reader, "DELETE", "/topics/news/follow".to_owned(), Value::Null),
         };
-        let (status, body) = attempt(a, user, method, &path, &body).await;
-        assert!(matches!(status, 200 | 201), "{:?}: {status} {body}\n{}", self.change, a.log());
+        attempt(a, user, method, &path, &body).await
     }
 
     /// Whether a node still answers with the old state.
@@ -142,7 +147,7 @@ impl Scene {
                 attempt(node, reader, "PUT", &path, &Value::Null).await.0 == 200
             }
             Change::Filter => {
-                let page = done(node, reader, "GET", "/posts/explore?limit=5").await;
+                let page = done(node, reader, "GET", "/posts/explore?limit=50").await;
                 page["items"].as_array().is_some_and(|items| items.iter().any(|item| item["id"] == self.post))
             }
             Change::Detach => {
@@ -350,4 +355,54 @@ async fn isolated_nodes_read_the_ledger() {
         b.ready().await;
     }
     b.metric_is("feedline_cache_lease", 1.0).await;
+}
+
+/// Two nodes, of which Redis takes no scripts of the second one, whose changes are therefore stored but not announced.
+/// Returns the changes, after some of which the first node serves the former state.
+async fn with_unannounced_changes() -> (Cluster, Vec<Scene>) {
+    let redis = RedisServer::start();
+    let (port, url) = (redis.port(), redis.url());
+    let mut cluster = Cluster::start_on(redis, &url, 1, &[]).await;
+    cluster.redis.ask("ACL SETUSER second on >secret ~* &* +@all");
+    cluster.join(&format!("redis://second:secret@127.0.0.1:{port}")).await;
+    let [a, b] = &cluster.nodes[..] else { panic!("two nodes") };
+    done(b, "ann", "GET", "/users/ann").await;
+    // A member of an exclusive list leaves the timeline with the repeat of the call, which has no job.
+    let changes = CHANGES.into_iter().filter(|change| !matches!(change, Change::Exclusive));
+    let scenes =
+        join_all(changes.enumerate().map(async |(round, change)| Scene::set(change, round, [b, a]).await)).await;
+    cluster.redis.ask("ACL SETUSER second -evalsha");
+    let answers = join_all(scenes.iter().map(|scene| scene.try_to_act(b))).await;
+    assert!(answers.iter().all(|(status, _)| *status == 503), "{answers:?}");
+    let mut is_stale = false;
+    for scene in &scenes {
+        is_stale |= scene.shows_old(a).await;
+    }
+    assert!(is_stale, "all changes were announced");
+    (cluster, scenes)
+}
+
+/// Waits until all changes are in force.
+async fn all_are_gone(scenes: &[Scene], node: &Server, patience: Duration) {
+    let until = Instant::now() + patience;
+    for scene in scenes {
+        while scene.shows_old(node).await {
+            assert!(Instant::now() < until, "{:?} is not in force after {patience:?}", scene.change);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn changes_are_announced_when_redis_takes_them_again() {
+    let (cluster, scenes) = with_unannounced_changes().await;
+    cluster.redis.ask("ACL SETUSER second +@all");
+    all_are_gone(&scenes, &cluster.nodes[0], Duration::from_secs(10)).await;
+}
+
+#[tokio::test]
+async fn changes_of_a_killed_node_are_found() {
+    let (mut cluster, scenes) = with_unannounced_changes().await;
+    cluster.nodes[1].kill();
+    all_are_gone(&scenes, &cluster.nodes[0], Duration::from_secs(25)).await;
 }

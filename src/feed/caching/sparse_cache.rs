@@ -9,8 +9,7 @@ use crate::broker::CacheLease;
 use crate::feed::error::Result;
 use crate::model::UserId;
 
-/// How long entries are cached. A change is in force on every node before its reply. If Redis is unreachable and a
-/// change fails, this limits how long other nodes can miss it.
+/// How long entries are cached. Every change invalidates its entry.
 const TTL: Duration = Duration::from_secs(600);
 
 /// Whether any user of the deployment has something, cached.

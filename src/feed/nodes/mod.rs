@@ -5,7 +5,7 @@
 //! | `mod.rs` | registers the node and renews its rows |
 //! | `pairing` | whether two stores belong together |
 //! | `fingerprints` | what must be the same on all nodes |
-//! | `peers` | other nodes that start, stop and are lost, for the log |
+//! | `peers` | other nodes that start, stop and are lost |
 //!
 //! A node is refused if a *live* node of one of the stores uses another one as the other, or if the stores record other
 //! partners. A process that was killed is not alive: a node that stands in the way is watched until it renews its
@@ -31,6 +31,7 @@ pub(crate) use self::fingerprints::Mismatches;
 pub use self::pairing::JoinError;
 use self::pairing::{Pairing, Stores};
 use self::peers::{PeerChange, Peers};
+use super::invalidation::Invalidator;
 use super::node_ids::NodeIds;
 use super::runtime::{Runtime, now};
 use crate::broker::Broker;
@@ -60,6 +61,7 @@ pub(crate) struct NodeRegistry {
     broker: Arc<dyn Broker>,
     runtime: Arc<Runtime>,
     ids: Arc<NodeIds>,
+    invalidator: Arc<Invalidator>,
     metrics: Arc<Metrics>,
     description: RwLock<NodeDetails>,
     /// `None`: the node is not registered.
@@ -89,6 +91,7 @@ impl NodeRegistry {
         broker: Arc<dyn Broker>,
         runtime: Arc<Runtime>,
         ids: Arc<NodeIds>,
+        invalidator: Arc<Invalidator>,
         metrics: Arc<Metrics>,
         description: NodeDetails,
     ) -> Self {
@@ -98,6 +101,7 @@ impl NodeRegistry {
             broker,
             runtime,
             ids,
+            invalidator,
             metrics,
             description: RwLock::new(description),
             registration: RwLock::default(),
@@ -251,7 +255,12 @@ impl NodeRegistry {
         };
         let own = self.runtime.holder();
         let others = || identity.nodes.iter().filter(|row| row.id != **own);
-        self.peers.lock().update(others()).iter().for_each(PeerChange::log);
+        let peers = self.peers.lock().update(others());
+        peers.iter().for_each(PeerChange::log);
+        if peers.iter().any(|change| matches!(change, PeerChange::Lost(_))) {
+            // It may have died between a change and its invalidation.
+            self.invalidator.clear();
+        }
         let found = Mismatches::find(&self.node().description, others().filter(|row| row.is_live));
         self.metrics.fingerprint_mismatches(found.len());
         let before = std::mem::replace(&mut *self.mismatches.write(), found.clone());

@@ -1,4 +1,4 @@
-//! The other nodes of the deployment as this one sees them come and go, for its log.
+//! The other nodes of the deployment as this one sees them come and go.
 
 use std::collections::HashMap;
 

@@ -90,14 +90,6 @@ impl Feed {
         let lease = broker.cache_lease();
         let runtime = Runtime::new();
         let ids = Arc::new(NodeIds::new(broker.clone(), ledger.clone(), metrics.clone(), runtime.clone()));
-        let nodes = Arc::new(NodeRegistry::new(
-            ledger.clone(),
-            broker.clone(),
-            runtime.clone(),
-            ids.clone(),
-            metrics.clone(),
-            node,
-        ));
         let rates =
             Arc::new(RateLimits::new(options.rates, options.trusted_proxies.clone(), broker.clone(), metrics.clone()));
 
@@ -134,6 +126,15 @@ impl Feed {
                 access_checks.clone(),
             ],
             metrics.clone(),
+        ));
+        let nodes = Arc::new(NodeRegistry::new(
+            ledger.clone(),
+            broker.clone(),
+            runtime.clone(),
+            ids.clone(),
+            invalidator.clone(),
+            metrics.clone(),
+            node,
         ));
         let like_memory = Arc::new(LikeMemory::new(queue.partitions()));
         let derived = vec![invalidator.clone() as _, like_memory.clone() as _];
