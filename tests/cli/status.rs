@@ -33,8 +33,9 @@ fn a_status_makes_no_ledger_and_migrates_none() {
     assert!(run(&dir, &["quarantine", "list"]).status.success());
     assert!(run(&dir, &["status"]).status.success());
     let ledger = rusqlite::Connection::open(dir.path().join("data/feedline.db")).unwrap();
-    for (version, said) in [("0", "has no schema yet"), ("99", "a newer one made it")] {
-        ledger.execute("UPDATE schema_migrations SET version = ?1", [version]).unwrap();
+    for (version, said) in [("0", "has no schema yet"), ("1", "version 1"), ("99", "a newer one made it")] {
+        ledger.execute("DELETE FROM schema_migrations", []).unwrap();
+        ledger.execute("INSERT INTO schema_migrations (version, applied_at) VALUES (?1, 0)", [version]).unwrap();
         let shown = run(&dir, &["status"]);
         assert!(!shown.status.success() && out(&shown).contains(said), "{shown:?}");
         let kept: String = ledger

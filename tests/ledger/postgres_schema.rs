@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use feedline::ledger::{Ledger, LedgerError, PostgresLedger, PostgresOptions, PostgresUrl};
+use feedline::ledger::{
+    Ledger, LedgerError, PeopleStore, PostgresLedger, PostgresOptions, PostgresUrl, RestrictionStore,
+};
+use feedline::model::UserId;
 use futures::future::join_all;
 
 use crate::postgres_server::shared;
@@ -50,6 +53,32 @@ async fn newer_schemas_are_used_if_declared_compatible() {
     let why =
         format!("its schema is version 999, made for programs that know version 998 or later; this one knows {known}");
     assert_eq!(said, format!("the ledger failed: {place}: {why}"));
+}
+
+/// Databases of the first schema keep their rows.
+#[tokio::test]
+async fn databases_of_the_first_schema_are_migrated() {
+    let (server, _) = database().await;
+    let name = server.database("template1").await;
+    let first = server.client(&name).await;
+    first.batch_execute(include_str!("../../src/ledger/migrations/postgres/0001_initial.sql")).await.unwrap();
+    first
+        .batch_execute(
+            "CREATE TABLE schema_migrations (version int PRIMARY KEY, needs int NOT NULL, applied_at bigint NOT NULL);
+             CREATE TABLE schema_functions (file text PRIMARY KEY, revision int NOT NULL, sha256 text NOT NULL,
+                 applied_at bigint NOT NULL);
+             INSERT INTO schema_migrations VALUES (1, 1, 0);
+             INSERT INTO users (id, name, created_at) VALUES ('ann', 'Ann', 1), ('bo', '', 1);
+             INSERT INTO restrictions (maker, target, kind, at) VALUES ('ann', 'bo', 'mute', 5);
+             INSERT INTO restricted_by (maker, target, kind) VALUES ('ann', 'bo', 'mute')",
+        )
+        .await
+        .unwrap();
+    let ledger = open_at(server, &name).await;
+    let [ann, bo] = ["ann", "bo"].map(|user| UserId::parse(user).unwrap());
+    assert!(ledger.relations(&[(ann.clone(), bo)]).await.unwrap()[0].muted);
+    assert_eq!(ledger.users(&[ann]).await.unwrap()[0].name, "Ann");
+    ledger.close().await;
 }
 
 #[tokio::test]

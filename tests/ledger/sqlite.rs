@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use feedline::ledger::{
-    BulkLoad, FavouriteStore, FollowStore, Ledger, LedgerError, PeopleStore, PostStore, SqliteLedger, SqliteOptions,
-    WorkStore,
+    BulkLoad, FavouriteStore, FollowStore, Ledger, LedgerError, PeopleStore, PostStore, PullLogStore, RestrictionStore,
+    SqliteLedger, SqliteOptions, WorkStore,
 };
-use feedline::model::{ObjectId, ObjectType, PostId, UserId};
+use feedline::model::{Entry, ObjectId, ObjectType, PostId, UserId};
 use futures::future::join_all;
 use rusqlite::Connection;
 
@@ -191,6 +191,35 @@ async fn unusable_files_are_reported_with_the_reason() {
     let says_which =
         said.starts_with("the ledger failed: /wrong.db: its schema is version 999, and this program knows ");
     assert!(says_which && said.ends_with(" only: a newer one made it"), "{said}");
+}
+
+/// Files of the first schema keep their rows, and the numbers that they have used.
+#[tokio::test]
+async fn files_of_the_first_schema_are_migrated() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.db");
+    let first = Connection::open(&path).unwrap();
+    first.execute_batch(include_str!("../../src/ledger/migrations/sqlite/0001_initial.sql")).unwrap();
+    first
+        .execute_batch(
+            "CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL);
+             INSERT INTO schema_migrations VALUES (1, 0);
+             INSERT INTO users (id, name, created_at) VALUES ('ann', 'Ann', 1), ('bo', '', 1);
+             INSERT INTO restrictions (maker, target, kind, at) VALUES ('ann', 'bo', 'mute', 5);
+             INSERT INTO pulled (mark, job, author, kind, post, repeated, at)
+             VALUES (7, 7, 'ann', 'p', 7, 0, 7), (8, 8, 'ann', 'p', 8, 0, 8);
+             DELETE FROM pulled WHERE mark = 8",
+        )
+        .unwrap();
+    drop(first);
+    let ledger = SqliteLedger::open(SqliteOptions::new(&path)).await.unwrap();
+    assert!(ledger.relations(&[(id("ann"), id("bo"))]).await.unwrap()[0].muted);
+    assert_eq!(ledger.users(&[id("ann")]).await.unwrap()[0].name, "Ann");
+    let kept = ledger.pulled_after(0, 9).await.unwrap();
+    assert_eq!(kept.iter().map(|entry| entry.mark).collect::<Vec<_>>(), [7]);
+    let next = ledger.pull_by_topics(&id("ann"), &Entry::Post(PostId(9)), &["rust".to_owned()], NOW).await.unwrap();
+    assert!(next > 8, "the mark {next} was used before");
+    ledger.close().await;
 }
 
 #[cfg(unix)]

@@ -8,7 +8,10 @@ use super::errors::explain;
 use crate::ledger::{LedgerError, Result, outdated};
 
 /// The migrations. The position in the list, from 1, is the schema version. Migrations are added, never changed.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/sqlite/0001_initial.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/sqlite/0001_initial.sql"),
+    include_str!("../migrations/sqlite/0002_composed_timelines.sql"),
+];
 
 const VERSIONS: &str =
     "CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL)";

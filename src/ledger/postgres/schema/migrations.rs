@@ -20,8 +20,10 @@ pub(super) struct Migration {
 }
 
 /// The migrations. The position in the list, from 1, is the schema version. Migrations are added, never changed.
-const MIGRATIONS: &[Migration] =
-    &[Migration { sql: include_str!("../../migrations/postgres/0001_initial.sql"), needs: 1 }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { sql: include_str!("../../migrations/postgres/0001_initial.sql"), needs: 1 },
+    Migration { sql: include_str!("../../migrations/postgres/0002_composed_timelines.sql"), needs: 1 },
+];
 
 /// The schema that this program knows.
 pub(super) struct Schema {
