@@ -52,7 +52,7 @@ pub(super) struct TransactionStatements {
     /// The types of the parameters of each statement, as the server inferred them.
     types: Mutex<HashMap<&'static str, Arc<[Type]>>>,
     /// The connection that asks for types; `None` before its first use and after a failure.
-    learner: tokio::sync::Mutex<Option<Client>>,
+    learner: Arc<tokio::sync::Mutex<Option<Client>>>,
     endpoint: Arc<Endpoint>,
     /// The calls in flight of the pool, which waits for them when it closes.
     calls: TaskTracker,
@@ -103,28 +103,33 @@ impl TransactionStatements {
     /// The types of a statement's parameters. The server is asked once for each statement, in a task that goes on if
     /// the caller is cancelled: the statement would stay prepared.
     pub(super) async fn parameter_types(self: &Arc<Self>, sql: &'static str) -> Result<Arc<[Type]>, ClassifiedError> {
-        if let Some(types) = self.types.lock().get(sql) {
-            return Ok(Arc::clone(types));
+        let known = || self.types.lock().get(sql).map(Arc::clone);
+        if let Some(types) = known() {
+            return Ok(types);
+        }
+        let mut learner = Arc::clone(&self.learner).lock_owned().await;
+        // Another call may have asked meanwhile.
+        if let Some(types) = known() {
+            return Ok(types);
         }
         let this = Arc::clone(self);
-        let task = self.calls.spawn(async move { this.learn(sql).await });
-        task.await.unwrap_or_else(|error| Err(given_up(LedgerError::Failed(error.to_string()))))
+        let asking = self.calls.spawn(async move { this.ask_for_types(&mut learner, sql).await });
+        asking.await.unwrap_or_else(|error| Err(without_retry(LedgerError::Failed(error.to_string()))))
     }
 
-    async fn learn(&self, sql: &'static str) -> Result<Arc<[Type]>, ClassifiedError> {
-        let mut learner = self.learner.lock().await;
-        // Another call may have asked meanwhile.
-        if let Some(types) = self.types.lock().get(sql) {
-            return Ok(Arc::clone(types));
-        }
-        let mut client = match learner.take().filter(|client| !client.is_closed()) {
+    async fn ask_for_types(
+        &self,
+        learner: &mut Option<Client>,
+        sql: &'static str,
+    ) -> Result<Arc<[Type]>, ClassifiedError> {
+        let client = match learner.take().filter(|client| !client.is_closed()) {
             Some(client) => client,
-            None => self.endpoint.connect(|| ()).await.map_err(given_up)?,
+            None => self.endpoint.connect(|| ()).await.map_err(without_retry)?,
         };
-        let asked = tokio::time::timeout(self.endpoint.timeout, inferred_types(&mut client, sql)).await;
+        let asked = tokio::time::timeout(self.endpoint.timeout, inferred_types(&client, &self.begin, sql)).await;
         let Ok(types) = asked else {
             let why = format!("no answer within {:?}", self.endpoint.timeout);
-            return Err(given_up(LedgerError::Unreachable(why)));
+            return Err(without_retry(LedgerError::Unreachable(why)));
         };
         let types = types.map_err(|error| classify(&error))?;
         *learner = Some(client);
@@ -133,18 +138,18 @@ impl TransactionStatements {
     }
 }
 
-fn given_up(error: LedgerError) -> ClassifiedError {
+fn without_retry(error: LedgerError) -> ClassifiedError {
     ClassifiedError { error, recovery: RetryDecision::GiveUp }
 }
 
 /// The types of a statement's parameters, as the server infers them in a transaction in which the statement is prepared
-/// and closed again.
-async fn inferred_types(client: &mut Client, sql: &str) -> Result<Arc<[Type]>, Error> {
-    let transaction = client.transaction().await?;
-    let statement = transaction.prepare(sql).await?;
+/// and closed again. The settings of the transaction make the server give up before the caller does.
+async fn inferred_types(client: &Client, begin: &str, sql: &str) -> Result<Arc<[Type]>, Error> {
+    client.batch_execute(begin).await?;
+    let statement = client.prepare(sql).await?;
     let types = statement.params().into();
     // The server forgets the statement before the end of the transaction, which ends its hold of the connection.
     drop(statement);
-    transaction.commit().await?;
+    client.batch_execute("COMMIT").await?;
     Ok(types)
 }

@@ -45,14 +45,23 @@ async fn cancelled_calls_leave_no_prepared_statement_behind_a_pooler() {
     let server = PostgresServer::start();
     let pooler = Pooler::start(&server, "transaction").await;
     let url = PostgresUrl::parse(&pooler.url("postgres")).expect("a URL");
-    let options = PostgresOptions { prepared_statements: false, ..PostgresOptions::new(url) };
+    let timeout = Duration::from_secs(1);
+    let options = PostgresOptions { prepared_statements: false, timeout, ..PostgresOptions::new(url) };
     let ledger = PostgresLedger::open(options).await.expect("it opens");
-    let holder = server.client("postgres").await;
-    // To parse the statement, the server waits for the table.
-    holder.batch_execute("BEGIN; LOCK TABLE reports").await.expect("a lock");
-    let call = ledger.pool.read("SELECT count(*) FROM reports", &[]);
-    tokio::time::timeout(Duration::from_millis(300), call).await.expect_err("the lock is held");
-    holder.batch_execute("COMMIT").await.expect("the end of the lock");
+    // To parse a statement, the server waits for the table: until the caller is cancelled, and for longer than a call
+    // may take.
+    for (sql, limit, held) in [
+        ("SELECT count(*) FROM reports", timeout / 4, timeout / 2),
+        ("SELECT max(id) FROM reports", timeout * 3, timeout * 2),
+    ] {
+        let holder = server.client("postgres").await;
+        holder.batch_execute("BEGIN; LOCK TABLE reports").await.expect("a lock");
+        let call = tokio::time::timeout(limit, ledger.pool.read(sql, &[]));
+        let (answer, ()) = tokio::join!(call, tokio::time::sleep(held));
+        assert!(!matches!(answer, Ok(Ok(_))), "{sql}: the lock is held");
+        holder.batch_execute("COMMIT").await.expect("the end of the lock");
+        ledger.pool.read(sql, &[]).await.expect("it is asked again");
+    }
     ledger.close().await;
     let prepared = pooler.ask_each("SELECT name FROM pg_prepared_statements", "postgres").await;
     assert_eq!(prepared, [""; 0]);
