@@ -7,7 +7,8 @@ use feedline::ledger::{
     RevocationKind, Thread, WriteLease,
 };
 use feedline::model::{
-    CommentId, ContentId, NotificationId, NotificationKind, ObjectId, ObjectType, PostId, PushPreferences, Restriction,
+    AppGroup, AppNotification, CommentId, ContentId, NotificationId, NotificationKind, ObjectId, ObjectType, PostId,
+    PushPreferences, Restriction,
 };
 
 use crate::personal::{comment, like};
@@ -18,6 +19,8 @@ conformance! {
     erasures_need_the_partition
     erasure_removes_likes_and_their_counts
     erasure_removes_the_user_from_notifications
+    erasure_removes_notifications_of_the_application
+    erasure_removes_what_was_sent_from_the_user_to_groups_with_others
     erasure_removes_rows_on_both_sides
     posts_are_erased_with_their_content_in_bounded_steps
 }
@@ -148,6 +151,79 @@ async fn erasure_removes_the_user_from_notifications(ledger: Any) {
     assert_eq!((groups[0].people.as_slice(), groups[0].count), (&[id("cy")][..], 1));
     assert_eq!(groups[0].seq, before[1].seq, "it is no news");
     assert!(groups[0].position > before[0].position, "but a change");
+}
+
+/// Notifies a user of something of the application's, with a key, on behalf of another user or of nobody.
+async fn notify_of_app(ledger: &dyn Ledger, number: u64, to: &str, from: Option<&str>, key: &str) {
+    let event = app_event(number, to, from, key);
+    ledger.notify(&id(to), &[event], NOW + number, WINDOW).await.expect("an answer");
+}
+
+fn app_event(number: u64, to: &str, from: Option<&str>, key: &str) -> NotificationEvent {
+    let content = AppNotification {
+        id: PostId(number),
+        from: from.map(id),
+        kind: "app.build".to_owned(),
+        key: Some(key.to_owned()),
+        title: format!("{key}, {number}"),
+        body: String::new(),
+        url: None,
+        data: None,
+        push: true,
+    };
+    let kind = NotificationKind::App(AppGroup::of(&content));
+    let by = id(from.unwrap_or(to));
+    let content = Some(Arc::new(content));
+    NotificationEvent { event: number.cast_signed(), content, ..NotificationEvent::new(kind, &by) }
+}
+
+async fn erasure_removes_notifications_of_the_application(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    notify_of_app(&*ledger, 1, "ann", None, "own").await;
+    notify_of_app(&*ledger, 2, "ann", Some("bo"), "by bo").await;
+    notify_of_app(&*ledger, 3, "bo", Some("ann"), "by ann").await;
+    notify_of_app(&*ledger, 4, "bo", Some("cy"), "by cy").await;
+    notify_of_app(&*ledger, 5, "bo", None, "own").await;
+    assert!(ledger.begin_erasure(&id("ann"), NOW).await.expect("an answer"));
+    let mut owners = Vec::new();
+    loop {
+        let step = ledger.erase_notices(&id("ann"), 1).await.expect("an answer");
+        if step.is_empty() {
+            break;
+        }
+        owners.extend(step.into_iter().map(|(owner, _)| owner));
+    }
+    owners.sort();
+    assert_eq!(owners, [id("ann"), id("bo")]);
+    let mut rows = 0;
+    while let removed @ 1.. = ledger.erase_rest(&id("ann"), 2).await.expect("an answer") {
+        rows += removed;
+    }
+    assert_eq!(rows, 4, "the group by bo with its person and what it said, and the counters");
+    assert!(ledger.notifications(&id("ann"), None, 9).await.expect("a list").is_empty());
+    let left = ledger.notifications(&id("bo"), None, 9).await.expect("a list");
+    let keys = left.iter().map(|group| group.content.as_ref().and_then(|content| content.key.as_deref()));
+    assert_eq!(keys.collect::<Vec<_>>(), [Some("own"), Some("by cy")]);
+    // What they said is gone: another event of the same key, without a content of its own, has none.
+    for (number, to, key) in [(6, "ann", "own"), (7, "ann", "by bo"), (8, "bo", "by ann")] {
+        let event = NotificationEvent { content: None, ..app_event(number, to, Some("cy"), key) };
+        let groups = ledger.notify(&id(to), &[event], NOW + number, WINDOW).await.expect("an answer");
+        assert!(groups.iter().all(|group| group.content.is_none()), "{to}, {key}: {groups:?}");
+    }
+}
+
+async fn erasure_removes_what_was_sent_from_the_user_to_groups_with_others(ledger: Any) {
+    users(&*ledger, &["ann", "bo", "cy"]).await;
+    for (number, from) in [(1, "cy"), (2, "ann")] {
+        notify_of_app(&*ledger, number, "bo", Some(from), "shared").await;
+    }
+    assert!(ledger.begin_erasure(&id("ann"), NOW).await.expect("an answer"));
+    while !ledger.erase_notices(&id("ann"), 9).await.expect("an answer").is_empty() {}
+    while ledger.erase_rest(&id("ann"), 9).await.expect("an answer") > 0 {}
+    let left = ledger.notifications(&id("bo"), None, 9).await.expect("a list");
+    assert!(left.iter().all(|group| !group.people.contains(&id("ann"))), "{left:?}");
+    let senders: Vec<_> = left.iter().filter_map(|group| group.content.as_ref()?.from.clone()).collect();
+    assert!(!senders.contains(&id("ann")), "what was sent from ann is left: {left:?}");
 }
 
 async fn erasure_removes_rows_on_both_sides(ledger: Any) {

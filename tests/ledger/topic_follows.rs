@@ -19,6 +19,7 @@ conformance! {
     lists_get_the_entries_of_their_members
     old_entries_leave_with_their_topics
     followed_topics_are_exported
+    erasure_removes_followed_topics
 }
 
 type Any = Arc<dyn Ledger>;
@@ -177,4 +178,20 @@ async fn followed_topics_are_exported(ledger: Any) {
         })
         .collect();
     assert_eq!(topics, ["go", "rust", "été"]);
+}
+
+async fn erasure_removes_followed_topics(ledger: Any) {
+    users(&*ledger, &["ann", "bo"]).await;
+    for topic in ["rust", "go", "c", "java", "été"] {
+        add(&*ledger, "ann", topic).await;
+    }
+    add(&*ledger, "bo", "go").await;
+    assert!(ledger.begin_erasure(&id("ann"), NOW).await.expect("an answer"));
+    for removed in [3, 2, 0] {
+        assert_eq!(ledger.erase_rest(&id("ann"), 3).await.expect("an answer"), removed, "in bounded steps");
+    }
+    assert_eq!((followed(&*ledger, "ann").await, followed(&*ledger, "bo").await), (vec![], names(&["go"])));
+    let among = ledger.topic_followers_among(&names(&["rust", "go"]), &ids(&["ann", "bo"])).await.expect("users");
+    assert_eq!(among, ids(&["bo"]));
+    assert!(ledger.has_topic_follows().await.expect("an answer"), "those of bo stay");
 }

@@ -1,4 +1,4 @@
--- revision: 8
+-- revision: 9
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.
@@ -123,7 +123,7 @@ DECLARE
     people_left bigint;
     next_position bigint;
     had_left boolean;
-    gone notifications%ROWTYPE;
+    left_group notifications%ROWTYPE;
 BEGIN
     FOR entry IN
         SELECT p.owner, p.notification FROM notification_people p WHERE p.person = p_user
@@ -138,13 +138,22 @@ BEGIN
         changed := entry.notification;
         RETURN NEXT;
         CONTINUE WHEN had_left;
-        UPDATE notifications SET people = people - 1, position = next_position
-        WHERE owner = entry.owner AND id = entry.notification
-        RETURNING people INTO people_left;
-        IF FOUND AND people_left <= 0 THEN
-            DELETE FROM notifications AS n WHERE n.owner = entry.owner AND n.id = entry.notification
-            RETURNING n.* INTO gone;
-            PERFORM feedline_remove_app_content(gone.owner, gone.kind, gone.object);
+        UPDATE notifications AS n SET people = people - 1, position = next_position
+        WHERE n.owner = entry.owner AND n.id = entry.notification
+        RETURNING n.* INTO left_group;
+        CONTINUE WHEN NOT FOUND;
+        people_left := left_group.people;
+        IF left_group.kind = 'app' THEN
+            DELETE FROM app_notifications
+            WHERE owner = entry.owner AND object = left_group.object AND lower(content::json ->> 'from') = p_user;
+            -- Nothing else is known of what the group says.
+            IF FOUND THEN
+                people_left := 0;
+            END IF;
+        END IF;
+        IF people_left <= 0 THEN
+            DELETE FROM notifications WHERE owner = entry.owner AND id = entry.notification;
+            PERFORM feedline_remove_app_content(entry.owner, left_group.kind, left_group.object);
             UPDATE notified SET groups = groups - 1 WHERE owner = entry.owner;
             -- Rows of people who left it.
             INSERT INTO notification_remains (owner, notification) VALUES (entry.owner, entry.notification)
