@@ -246,6 +246,9 @@ async fn a_rejection_is_silent_and_delays_the_next_request() {
     lock(&server, "ann", true).await;
     ask(&server, "stranger", "ann").await;
     until("ann is told", async || notified(&server, "ann", "request").await == ["stranger"]).await;
+    let exported =
+        async || server.done("ann", "GET", "/accounts/export", &Value::Null).await["requests_to_follow"].take();
+    assert_eq!(exported().await[0]["user"], "stranger");
     server.done("ann", "DELETE", "/users/me/requests/stranger", &Value::Null).await;
     until("nothing waits", async || notified(&server, "ann", "request").await.is_empty()).await;
     let page = read(&server, "stranger", "/notifications").await.1;
@@ -253,6 +256,7 @@ async fn a_rejection_is_silent_and_delays_the_next_request() {
     ask(&server, "stranger", "ann").await;
     assert_eq!(ids(&server, "stranger", "/users/me/requested").await, ["ann"]);
     assert!(ids(&server, "ann", "/users/me/requests").await.is_empty());
+    assert_eq!(exported().await.as_array().map_or(0, Vec::len), 0, "nor does the export show it");
     assert_eq!(edges(&server, "ann", "stranger").await["requested_by"], false);
     assert_eq!(server.call("ann", "PUT", "/users/me/requests/stranger", &Value::Null).await.status, 404);
     // Another one, whom ann has not rejected, withdraws the request, and asks again.

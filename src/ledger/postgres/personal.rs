@@ -53,7 +53,8 @@ pub(super) const fn by_number(data: PersonalData) -> Option<&'static str> {
         PersonalData::RequestsToFollow => {
             "SELECT seq::text, json_build_object('user',
              coalesce((SELECT handle FROM users WHERE id = follower), follower), 'at', at)::text, follower
-             FROM follow_requests WHERE followee = $1 AND seq > $2 ORDER BY follow_requests.seq LIMIT $3"
+             FROM follow_requests WHERE followee = $1 AND seq > $2
+                 AND shown_at <= (extract(epoch FROM now()) * 1000)::bigint ORDER BY follow_requests.seq LIMIT $3"
         }
         PersonalData::Reports => {
             "SELECT id::text, json_strip_nulls(json_build_object('id', id, 'kind', kind, 'object', object,

@@ -50,7 +50,8 @@ const fn by_number(data: PersonalData) -> Option<&'static str> {
         PersonalData::RequestsToFollow => {
             "SELECT CAST(seq AS TEXT), json_object('user', \
              coalesce((SELECT handle FROM users WHERE id = follower), follower), 'at', at), follower \
-             FROM follow_requests INDEXED BY follow_requests_to WHERE followee = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+             FROM follow_requests INDEXED BY follow_requests_to WHERE followee = ?1 AND seq > ?2 \
+                 AND shown_at <= CAST(unixepoch('now', 'subsec') * 1000 AS INTEGER) ORDER BY seq LIMIT ?3"
         }
         PersonalData::Reports => {
             "SELECT CAST(id AS TEXT), json_patch('{}', json_object('id', id, 'kind', kind, 'object', object, \
