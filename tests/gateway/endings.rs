@@ -23,6 +23,12 @@ enum Cause {
     Follow,
     Mention,
     MentionInComment,
+    Repost,
+    Quote,
+    /// A request to follow the owner, whose account is locked.
+    Request,
+    /// The acceptance of a request of the owner.
+    Accepted,
     /// A post of somebody whose posts the owner asked to be alerted of: in no list.
     Alert,
 }
@@ -30,16 +36,19 @@ enum Cause {
 /// What ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Unlike, unfollow.
+    /// Unlike, unfollow, the end of a repost or a request; the actor removes the owner, whose request was accepted.
     TakenBack,
     /// The comment, reply or post that caused it, or the liked comment.
     Deleted,
-    /// The post under which it happened.
+    /// The post under which it happened, or that quotes.
     PostDeleted,
     /// The mention is taken out.
     Edited,
     /// The post is not for the owner any more.
     Narrowed,
+    /// The request is answered.
+    Granted,
+    Rejected,
     Hidden,
     Blocked,
     BlockedByActor,
@@ -55,6 +64,10 @@ const TABLE: &[(Cause, &[Ending])] = &[
     (Cause::Follow, &[Ending::TakenBack]),
     (Cause::Mention, &[Ending::Edited, Ending::PostDeleted, Ending::Narrowed]),
     (Cause::MentionInComment, &[Ending::Edited, Ending::Deleted, Ending::PostDeleted, Ending::Narrowed]),
+    (Cause::Repost, &[Ending::TakenBack, Ending::PostDeleted]),
+    (Cause::Quote, &[Ending::PostDeleted]),
+    (Cause::Request, &[Ending::TakenBack, Ending::Granted, Ending::Rejected]),
+    (Cause::Accepted, &[Ending::TakenBack]),
     (Cause::Alert, &[Ending::PostDeleted, Ending::Narrowed]),
 ];
 
@@ -87,8 +100,10 @@ impl<'a> Case<'a> {
         let [owner, actor, other] = ["ann", "bo", "cy"].map(|user| format!("{user}-{name}"));
         let receiver = Receiver::start(&[]).await;
         let author = match cause {
-            Cause::Like | Cause::Comment | Cause::Follow => owner.clone(),
-            Cause::Mention | Cause::Alert => actor.clone(),
+            Cause::Like | Cause::Comment | Cause::Follow | Cause::Repost | Cause::Request | Cause::Accepted => {
+                owner.clone()
+            }
+            Cause::Mention | Cause::Quote | Cause::Alert => actor.clone(),
             Cause::LikeOfComment | Cause::Reply | Cause::MentionInComment => other.clone(),
         };
         for user in [&owner, &actor, &other] {
@@ -120,19 +135,38 @@ impl<'a> Case<'a> {
             server.done(&owner, "PUT", &format!("/users/{actor}/notify"), &Value::Null).await;
         }
         let text = if self.cause == Cause::Mention { &*mention } else { "the post" };
-        self.post = server.post(&self.author, text).await;
+        self.post = if self.cause == Cause::Quote {
+            let quoted = server.post(&owner, "mine").await;
+            let quote = json!({ "text": text, "quote": quoted });
+            server.done(&actor, "POST", "/posts", &quote).await["id"].as_u64().expect("an id")
+        } else {
+            server.post(&self.author, text).await
+        };
         let post = self.post;
+        let locked = match self.cause {
+            Cause::Request => Some(&owner),
+            Cause::Accepted => Some(&actor),
+            _ => None,
+        };
+        if let Some(user) = locked {
+            server.done(user, "PATCH", "/users/me", &json!({ "locked": true })).await;
+        }
         self.comment = match self.cause {
             Cause::LikeOfComment | Cause::Reply => Some(self.say(&owner, "my comment", None).await),
             Cause::Comment => Some(self.say(&actor, "a comment", None).await),
             Cause::MentionInComment => Some(self.say(&actor, &mention, None).await),
-            Cause::Like | Cause::Follow | Cause::Mention | Cause::Alert => None,
+            _ => None,
         };
         match (self.cause, self.comment) {
             (Cause::Like, _) => put(format!("/posts/{post}/like")).await,
             (Cause::LikeOfComment, Some(comment)) => put(format!("/comments/{comment}/like")).await,
             (Cause::Reply, comment) => self.comment = Some(self.say(&actor, "a reply", comment).await),
-            (Cause::Follow, _) => put(format!("/users/{owner}/follow")).await,
+            (Cause::Follow | Cause::Request, _) => put(format!("/users/{owner}/follow")).await,
+            (Cause::Repost, _) => put(format!("/posts/{post}/repost")).await,
+            (Cause::Accepted, _) => {
+                server.done(&owner, "PUT", &format!("/users/{actor}/follow"), &Value::Null).await;
+                put(format!("/users/me/requests/{owner}")).await;
+            }
             _ => {}
         }
     }
@@ -148,7 +182,15 @@ impl<'a> Case<'a> {
             (Ending::TakenBack, Cause::LikeOfComment) => {
                 call(actor, "DELETE", format!("/comments/{comment}/like"), Value::Null).await;
             }
+            (Ending::TakenBack, Cause::Repost) => {
+                call(actor, "DELETE", format!("/posts/{post}/repost"), Value::Null).await;
+            }
+            (Ending::TakenBack, Cause::Accepted) => {
+                call(actor, "DELETE", format!("/users/me/followers/{owner}"), Value::Null).await;
+            }
             (Ending::TakenBack, _) => call(actor, "DELETE", format!("/users/{owner}/follow"), Value::Null).await,
+            (Ending::Granted, _) => call(owner, "PUT", format!("/users/me/requests/{actor}"), Value::Null).await,
+            (Ending::Rejected, _) => call(owner, "DELETE", format!("/users/me/requests/{actor}"), Value::Null).await,
             (Ending::Deleted, Cause::LikeOfComment) => {
                 call(owner, "DELETE", format!("/comments/{comment}"), Value::Null).await;
             }
@@ -258,6 +300,12 @@ async fn causes_end_with_postgresql_and_redis() {
     let keys = [("broker.url", broker.as_str()), ("ledger.url", ledger.as_str())];
     what_was_sent_is_cleared(&keys).await;
     what_was_not_sent_is_not_sent(&keys).await;
+}
+
+#[tokio::test]
+async fn a_quote_that_its_author_narrows_is_cleared() {
+    let server = server_with(&[("push.grace", "50ms")]).await;
+    ends_after_the_push(&server, Cause::Quote, Ending::Narrowed).await;
 }
 
 /// Waits until the notifications of a user fulfil a condition, and returns the page.

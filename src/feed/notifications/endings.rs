@@ -193,7 +193,7 @@ impl Notifications {
     }
 
     /// The ends of reposts and quotes: their authors leave the groups of the authors of the posts. Of those that the
-    /// backend removed, and may restore, the groups are checked again.
+    /// backend removed, and may restore, and of those with a narrower audience, the groups are checked again.
     async fn add_reposts(&self, batch: &[PendingEvent], endings: &mut Endings) -> Result<()> {
         let deleted = batch.iter().filter_map(|pending| match &pending.event {
             DomainEvent::PostDeleted { author, repost: Some(repost), .. } => {
@@ -205,22 +205,24 @@ impl Notifications {
             _ => None,
         });
         let deleted: Vec<(PostId, NotificationKind, &UserId)> = deleted.collect();
-        let removed = batch.iter().filter_map(|pending| match &pending.event {
-            DomainEvent::PostRemoved { post, .. } => Some(*post),
+        let less_visible = batch.iter().filter_map(|pending| match &pending.event {
+            DomainEvent::PostRemoved { post, .. } | DomainEvent::PostEdited { post, still_mentioned: Some(_), .. } => {
+                Some(*post)
+            }
             _ => None,
         });
-        let naming = self.base.posts.get(removed.collect::<Vec<_>>()).await?;
-        let removed = naming.values().filter_map(|cached| {
+        let naming = self.base.posts.get(less_visible.collect::<Vec<_>>()).await?;
+        let checked = naming.values().filter_map(|cached| {
             let repost = cached.post.repost.map(|post| (post, NotificationKind::Repost(post)));
             repost.or_else(|| Some((cached.post.quote?, NotificationKind::Quote(cached.post.id))))
         });
-        let removed: Vec<(PostId, NotificationKind)> = removed.collect();
-        let named = deleted.iter().map(|(post, ..)| *post).chain(removed.iter().map(|(post, _)| *post));
+        let checked: Vec<(PostId, NotificationKind)> = checked.collect();
+        let named = deleted.iter().map(|(post, ..)| *post).chain(checked.iter().map(|(post, _)| *post));
         let posts = self.base.posts.get(named.collect::<Vec<_>>()).await?;
         let author_of = |post: PostId| posts.get(&post).map(|cached| &cached.post.author);
         let ends = deleted.into_iter().filter_map(|(post, kind, by)| Some(ended(author_of(post)?, kind, by)));
         endings.ended.extend(ends);
-        endings.hidden.extend(removed.into_iter().filter_map(|(post, kind)| {
+        endings.hidden.extend(checked.into_iter().filter_map(|(post, kind)| {
             Some(EndedNotification { to: author_of(post)?.clone(), kind, by: None, comment: None })
         }));
         Ok(())
