@@ -22,6 +22,8 @@
 //! [`fill_inbox`]: InboxStore::fill_inbox
 //! [`merge_inbox`]: InboxStore::merge_inbox
 
+mod applied_invalidations;
+mod cache_lease;
 mod connection_requests;
 mod epoch;
 mod error;
@@ -45,6 +47,7 @@ mod tallies;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::cache_lease::{CACHE_LEASE, CacheLease};
 pub use self::connection_requests::{
     ConnectionSelector, DisconnectRequest, NodeAnswer, NodeInfo, NodeQuestion, RefreshRequest, ServerSubscription,
     UnsubscribeRequest,
@@ -55,7 +58,7 @@ pub use self::error::{BrokerError, Result};
 pub use self::fan_out::{Attempt, FanOut, FannedOut, JobAttempt, JobProgress, PageRecipients, Pull, Receipt};
 pub use self::identity::{BrokerIdentity, IdentityStore, MEMORY_PLACE, SeenNode};
 pub use self::inboxes::{Inbox, InboxOptions, InboxState, InboxStore, inbox_channel, is_inbox, timeline_owner};
-pub use self::invalidation::{CACHE_LEASE, CacheLease, Confirmation, Invalidation};
+pub use self::invalidation::{Confirmation, Invalidation};
 pub use self::journal::{Flush, Journal};
 pub(crate) use self::lineage::{LIKES, is_behind};
 pub use self::lineage::{LedgerMatch, LedgerRecord};

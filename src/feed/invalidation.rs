@@ -9,10 +9,12 @@
 //! services are wired. A reply that is under construction when the change is answered may still show the former state,
 //! as may a push that is already queued for a connection: both began before the change was answered.
 //!
-//! A change may be stored without an invalidation, and without a reply:
+//! A change may be stored without an invalidation:
 //!
 //! - The broker does not take it. This node repeats the invalidation until it does.
-//! - The process is killed. The other nodes clear their caches when they see that it is lost (`nodes`).
+//! - The process is killed. The other nodes clear what they cache for minutes when they see that it is lost (`nodes`).
+//! - The ledger loses its connection during the write, so that the outcome is unknown. A repeated call invalidates;
+//!   without one, caches may have the former state until their time ends.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -30,8 +32,8 @@ use crate::backoff::Backoff;
 use crate::broker::{Attempt, Broker, CacheLease, Confirmation, Invalidation};
 use crate::metrics::Metrics;
 
-/// The maximal number of invalidations that wait for the broker. The copies of further ones end with their time.
-const MAX_UNANNOUNCED: usize = 10_000;
+/// The maximal number of invalidations that wait for the broker. If there are more, everything is invalidated.
+const MAX_WAITING: usize = 10_000;
 
 /// The number of invalidations that are repeated in one call.
 const BATCH: usize = 500;
@@ -42,7 +44,7 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 
 /// A cache that takes part in invalidation.
 pub(crate) trait Invalidated: Send + Sync {
-    /// Drops the entries that a change makes invalid.
+    /// Drops the entries that a change makes invalid. Never called with [`Invalidation::All`], which clears the cache.
     fn apply(&self, change: &Invalidation);
 
     /// Drops all entries: this node may have missed invalidations.
@@ -54,36 +56,72 @@ pub(crate) struct Invalidator {
     broker: Arc<dyn Broker>,
     lease: Arc<CacheLease>,
     caches: Vec<Arc<dyn Invalidated>>,
+    /// Those of them that keep entries for minutes, and about which no job invalidates again.
+    lasting: Vec<Arc<dyn Invalidated>>,
     metrics: Arc<Metrics>,
-    /// What the broker did not take.
-    unannounced: Mutex<HashSet<Invalidation>>,
-    /// Notified when there is something.
+    /// The invalidations that the broker refused, or did not answer to.
+    waiting: Mutex<HashSet<Invalidation>>,
+    /// Notified when an invalidation begins to wait.
     failed: Notify,
 }
 
 impl Invalidator {
-    /// An invalidator of these caches of this node.
+    /// An invalidator of these caches of this node. `lasting`: those of them that keep entries for minutes, and about
+    /// which no job invalidates again.
     pub(crate) fn new(
         broker: Arc<dyn Broker>,
         lease: Arc<CacheLease>,
         caches: Vec<Arc<dyn Invalidated>>,
+        lasting: Vec<Arc<dyn Invalidated>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { broker, lease, caches, metrics, unannounced: Mutex::default(), failed: Notify::new() }
+        Self { broker, lease, caches, lasting, metrics, waiting: Mutex::default(), failed: Notify::new() }
     }
 
-    /// Starts the task that repeats what the broker did not take.
+    /// Starts the task that repeats the invalidations that failed.
     pub(crate) fn start(self: &Arc<Self>, runtime: &Arc<Runtime>) {
         let stopping = Arc::clone(runtime);
-        runtime.supervise("invalidations", self, move |invalidator| {
-            let runtime = Arc::clone(&stopping);
-            async move {
+        runtime.supervise("invalidations", self, move |invalidator| invalidator.run(Arc::clone(&stopping)));
+    }
+
+    async fn run(self: Arc<Self>, runtime: Arc<Runtime>) {
+        let mut backoff = Backoff::new(MIN_DELAY, MAX_DELAY);
+        loop {
+            if self.repeat_failed().await {
+                backoff.reset();
                 tokio::select! {
-                    () = invalidator.repeat_failed() => {}
-                    () = runtime.stopped() => {}
+                    () = self.failed.notified() => {}
+                    () = runtime.stopped() => return,
                 }
+            } else if !runtime.sleep(backoff.next_delay()).await {
+                return;
             }
-        });
+        }
+    }
+
+    /// Sends the invalidations that failed. `false` if the broker does not take them now, either.
+    pub(crate) async fn repeat_failed(&self) -> bool {
+        loop {
+            // One that fails again meanwhile is about a later change, and is sent again.
+            let batch: Vec<Invalidation> = self.waiting.lock().extract_if(|_| true).take(BATCH).collect();
+            if batch.is_empty() {
+                return true;
+            }
+            if self.broker.invalidate(&batch).await.is_err() {
+                self.repeat_later(&batch);
+                return false;
+            }
+        }
+    }
+
+    fn repeat_later(&self, changes: &[Invalidation]) {
+        let mut waiting = self.waiting.lock();
+        waiting.extend(changes.iter().cloned());
+        if waiting.len() > MAX_WAITING {
+            tracing::warn!(MAX_WAITING, "too many invalidations wait for the broker: all caches will be cleared");
+            *waiting = HashSet::from([Invalidation::All]);
+        }
+        self.failed.notify_one();
     }
 
     /// Invalidates on every node. When it returns, no node serves the former state: each has confirmed, or does not use
@@ -108,29 +146,6 @@ impl Invalidator {
             Err(error) => {
                 self.repeat_later(changes);
                 Err(error.into())
-            }
-        }
-    }
-
-    fn repeat_later(&self, changes: &[Invalidation]) {
-        let mut unannounced = self.unannounced.lock();
-        let room = MAX_UNANNOUNCED.saturating_sub(unannounced.len());
-        unannounced.extend(changes.iter().take(room).cloned());
-        self.failed.notify_one();
-    }
-
-    async fn repeat_failed(&self) {
-        let mut backoff = Backoff::new(MIN_DELAY, MAX_DELAY);
-        loop {
-            // Taken out first: one that fails meanwhile concerns a later change, and is sent again.
-            let batch: Vec<Invalidation> = self.unannounced.lock().extract_if(|_| true).take(BATCH).collect();
-            if batch.is_empty() {
-                self.failed.notified().await;
-            } else if self.broker.invalidate(&batch).await.is_ok() {
-                backoff.reset();
-            } else {
-                self.repeat_later(&batch);
-                tokio::time::sleep(backoff.next_delay()).await;
             }
         }
     }
@@ -175,16 +190,25 @@ impl Invalidator {
     /// Drops the entries that changes make invalid from the caches of this node.
     pub(crate) fn apply(&self, changes: &[Invalidation]) {
         for change in changes {
-            self.caches.iter().for_each(|cache| cache.apply(change));
+            self.caches.iter().for_each(|cache| match change {
+                Invalidation::All => cache.clear(),
+                _ => cache.apply(change),
+            });
         }
         // Counted last: a render context prepared before this is rendered again, see `EventRenderer::is_current`.
-        self.lease.count_invalidation();
+        changes.iter().for_each(|change| self.lease.count_invalidation(Some(change)));
+    }
+
+    /// Clears the caches that could miss a change of a node that was killed before its invalidation.
+    pub(crate) fn clear_lasting(&self) {
+        self.lasting.iter().for_each(|cache| cache.clear());
+        self.lease.count_invalidation(None);
     }
 
     /// Clears the caches of this node: it may have missed invalidations.
     pub(crate) fn clear(&self) {
         self.caches.iter().for_each(|cache| cache.clear());
-        self.lease.count_invalidation();
+        self.lease.count_invalidation(None);
     }
 }
 

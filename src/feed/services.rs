@@ -192,7 +192,12 @@ impl Feed {
         self.base.runtime.stop().await;
         self.base.owner.stop().await;
         self.base.ids.release().await;
-        self.nodes.leave().await;
+        if self.base.invalidator.repeat_failed().await {
+            self.nodes.leave().await;
+        } else {
+            // Lost, for the other nodes: they clear their caches.
+            tracing::warn!("changes of this node could not be announced to the others");
+        }
     }
 
     /// Asks both stores whether they work, and collects what the work of this process waits for.

@@ -419,9 +419,17 @@ async fn removed_comments_are_shown_as_deleted_ones_until_they_are_restored() {
     }
     let export = server.done("offender", "GET", "/accounts/export", &Value::Null).await;
     assert_eq!(export["comments"][0]["removed"]["reason"], "rude", "{export}");
+    // Its author hides from a user, who sees the replies while the comment is removed.
+    server.done("third", "GET", "/users/third", &Value::Null).await;
+    server.done("offender", "PUT", "/users/third/hide", &Value::Null).await;
+    let like = format!("/comments/{reply}/like");
+    for (method, expected) in [("PUT", 200), ("DELETE", 200)] {
+        assert_eq!(server.call("third", method, &like, &Value::Null).await.status, expected, "{method}");
+    }
     for _ in 0..2 {
         set(&server, "DELETE", &removal, &Value::Null).await;
     }
+    assert_eq!(server.call("third", "PUT", &like, &Value::Null).await.status, 404);
     let back = fan.publication(&format!("post:{other}")).await;
     assert_eq!((&back["data"]["type"], &back["data"]["comment"]["text"]), (&json!("edited"), &json!("offender says")));
     assert_eq!(server.done("fan", "GET", &path, &Value::Null).await, before);

@@ -9,7 +9,8 @@ use crate::broker::CacheLease;
 use crate::feed::error::Result;
 use crate::model::UserId;
 
-/// How long entries are cached. Every change invalidates its entry.
+/// How long entries are cached. A change is in force on every node before its reply. If the ledger loses its connection
+/// during a write that it commits, this limits how long nodes can miss the change.
 const TTL: Duration = Duration::from_secs(600);
 
 /// Whether any user of the deployment has something, cached.

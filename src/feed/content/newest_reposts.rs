@@ -69,7 +69,9 @@ impl Invalidated for NewestReposts {
             | Invalidation::Locked(_)
             | Invalidation::Filters(_)
             | Invalidation::Topics(_)
-            | Invalidation::Lists(_) => {}
+            | Invalidation::Lists(_)
+            | Invalidation::Thread(_)
+            | Invalidation::All => {}
         }
     }
 

@@ -280,7 +280,9 @@ impl Invalidated for PostCache {
             | Invalidation::Locked(_)
             | Invalidation::Filters(_)
             | Invalidation::Topics(_)
-            | Invalidation::Lists(_) => {}
+            | Invalidation::Lists(_)
+            | Invalidation::Thread(_)
+            | Invalidation::All => {}
         }
     }
 

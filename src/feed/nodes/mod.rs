@@ -259,7 +259,7 @@ impl NodeRegistry {
         peers.iter().for_each(PeerChange::log);
         if peers.iter().any(|change| matches!(change, PeerChange::Lost(_))) {
             // It may have died between a change and its invalidation.
-            self.invalidator.clear();
+            self.invalidator.clear_lasting();
         }
         let found = Mismatches::find(&self.node().description, others().filter(|row| row.is_live));
         self.metrics.fingerprint_mismatches(found.len());

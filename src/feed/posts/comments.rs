@@ -253,7 +253,8 @@ impl CommentService {
     pub(crate) async fn put_back(&self, removed: RemovedComment) -> Result<()> {
         let RemovedComment { comment, author } = removed;
         let tally = self.base.ledger.restore_comment(comment.id).await?;
-        let invalidated = self.base.invalidator.announce(&[Invalidation::Comment(comment.id)]).await;
+        let changed = [Invalidation::Comment(comment.id), Invalidation::Thread(comment.post)];
+        let invalidated = self.base.invalidator.announce(&changed).await;
         if tally.is_some() {
             let above = self.reader.ancestors(comment.reply_to).await?;
             let people = std::iter::once(author).chain(above).collect();

@@ -15,6 +15,7 @@ use foldhash::fast::RandomState;
 
 use super::audience::{Audience, Viewer, post_kind};
 use super::comment_rendering::CommentRenderer;
+use super::concerned_users::{ConcernedUsers, people_of};
 use super::named_rendering::{EncodedPush, NamedContent};
 use super::notification_rendering::RenderedNotification;
 use super::render_context::{Encoded, RenderContext, is_for_author, people_above, referenced_posts};
@@ -127,11 +128,15 @@ impl EventRenderer {
         Ok(())
     }
 
-    /// Whether no post and no relation has changed since the context was prepared, as far as this node knows. `false`
-    /// if the node has lost its cache lease and the context is older than [`CACHE_LEASE`].
-    pub(crate) fn is_current(&self, context: &RenderContext) -> bool {
+    /// Whether nothing that these entries show or depend on has changed since the context was prepared for them, as far
+    /// as this node knows. `false` if the node has lost its cache lease and the context is older than [`CACHE_LEASE`].
+    pub(crate) fn is_current(&self, context: &RenderContext, entries: &[(&Audience, &Entry)]) -> bool {
         let knows = self.lease.is_held() || context.since.elapsed() < CACHE_LEASE;
-        knows && self.lease.invalidations() == context.invalidations
+        knows
+            && (self.lease.invalidations() == context.invalidations || {
+                let users = ConcernedUsers::of(entries, &context.posts);
+                !self.lease.is_invalidated_since(context.invalidations, |one, other| users.are_concerned(one, other))
+            })
     }
 
     /// The publication members of log entries, in their order; `None` for entries that this viewer may not receive.
@@ -197,36 +202,6 @@ impl EventRenderer {
         }
         self.base.notification_renderer.render_updates(by_owner).await
     }
-}
-
-/// The authors whose restrictions are needed to render these entries; and for each author of a timeline entry the
-/// readers of the timeline.
-fn people_of<'a>(
-    entries: &[(&'a Audience, &'a Entry)],
-    posts: &'a PostMap<Arc<CachedPost>>,
-) -> (HashSet<UserId>, HashMap<&'a UserId, Vec<&'a UserId>, RandomState>) {
-    let mut authors = HashSet::new();
-    let mut readers_by_author: HashMap<_, Vec<_>, RandomState> = HashMap::default();
-    for (audience, entry) in entries {
-        let theirs = referenced_posts(audience, entry).filter_map(|id| posts.get(&id)).map(|it| &it.post.author);
-        match audience {
-            Audience::Plain | Audience::Notifications(_) => {}
-            Audience::Timeline(_) | Audience::List(_) => {
-                let Some(reader) = audience.owner() else { continue };
-                for author in theirs.filter(|author| *author != reader) {
-                    readers_by_author.entry(author).or_default().push(reader);
-                }
-            }
-            Audience::Profile | Audience::Topic(_) | Audience::Post(_) => {
-                authors.extend(theirs.cloned());
-                authors.extend(people_above(entry).iter().cloned());
-                if let Entry::PostRemoved(left) = entry {
-                    authors.insert(left.author.clone());
-                }
-            }
-        }
-    }
-    (authors, readers_by_author)
 }
 
 /// The readers of the timelines among these entries that show posts, if what they have is in use.

@@ -10,10 +10,12 @@
 //! | `notification_rendering.rs` | notifications as their owner may see them |
 //! | `audience.rs` | the readers of a channel |
 //! | `event_rendering.rs`, `render_context.rs` | log entries as publications, and their recipients |
+//! | `concerned_users.rs` | the users whose relations decide who receives entries |
 //! | `rendered_event.rs` | the forms of an entry, and the conditions for its recipients |
 
 mod audience;
 mod comment_rendering;
+mod concerned_users;
 mod event_rendering;
 mod expansions;
 mod named_posts;

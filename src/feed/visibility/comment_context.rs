@@ -117,6 +117,10 @@ impl Invalidated for CommentContexts {
     fn apply(&self, change: &Invalidation) {
         match change {
             Invalidation::Comment(comment) => self.invalidate(*comment),
+            // Scans the whole cache.
+            Invalidation::Thread(post) => {
+                self.cache.invalidate_where(|_, context| context.as_ref().is_some_and(|known| known.post == *post));
+            }
             Invalidation::User(_) => self.cache.invalidate_all(),
             Invalidation::Post(_)
             | Invalidation::Reposts(_)
@@ -126,7 +130,8 @@ impl Invalidated for CommentContexts {
             | Invalidation::Locked(_)
             | Invalidation::Filters(_)
             | Invalidation::Topics(_)
-            | Invalidation::Lists(_) => {}
+            | Invalidation::Lists(_)
+            | Invalidation::All => {}
         }
     }
 

@@ -10,17 +10,17 @@ use crate::model::{CommentPolicy, Post, PostId, UserId};
 /// Whether the policy of a post needs to be checked for a reader: most posts are open to all, and authors may always
 /// comment, except on a removed post and on a repost.
 fn is_limited(post: &Post, reader: &UserId) -> bool {
-    takes_none(post) || (post.comment_policy != CommentPolicy::Everyone && post.author != *reader)
+    is_closed_to_all(post) || (post.comment_policy != CommentPolicy::Everyone && post.author != *reader)
 }
 
 /// Whether nobody may comment on a post: it was removed, or it is a repost, whose comments are those of the other post.
-fn takes_none(post: &Post) -> bool {
+fn is_closed_to_all(post: &Post) -> bool {
     post.removed.is_some() || post.repost.is_some()
 }
 
 /// Whether a reader may comment on a post that [`is_limited`]. `follows`: whether the reader follows its author.
 fn admits(post: &Post, reader: &UserId, follows: bool) -> bool {
-    !takes_none(post)
+    !is_closed_to_all(post)
         && match post.comment_policy {
             CommentPolicy::Everyone => true,
             CommentPolicy::Followers => follows,

@@ -103,7 +103,9 @@ impl Invalidated for FollowerCache {
             | Invalidation::Locked(_)
             | Invalidation::Filters(_)
             | Invalidation::Topics(_)
-            | Invalidation::Lists(_) => {}
+            | Invalidation::Lists(_)
+            | Invalidation::Thread(_)
+            | Invalidation::All => {}
         }
     }
 

@@ -337,7 +337,9 @@ impl Invalidated for RelationCache {
             | Invalidation::Standing(_)
             | Invalidation::Filters(_)
             | Invalidation::Topics(_)
-            | Invalidation::Lists(_) => {}
+            | Invalidation::Lists(_)
+            | Invalidation::Thread(_)
+            | Invalidation::All => {}
         }
     }
 

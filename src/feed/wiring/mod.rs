@@ -125,6 +125,7 @@ impl Feed {
                 // The last: a check reads the caches above.
                 access_checks.clone(),
             ],
+            vec![filters.clone(), followed_topics.clone(), list_usage.clone()],
             metrics.clone(),
         ));
         let nodes = Arc::new(NodeRegistry::new(

@@ -13,8 +13,8 @@ use super::log_tracker::WaitingEntries;
 use super::room::Room;
 use super::room_queue::RoomQueue;
 use crate::broker::Span;
-use crate::feed::{Base, EventRenderer, FeedError, RenderContext, RenderedEvent};
-use crate::model::{Position, UserId};
+use crate::feed::{Audience, Base, EventRenderer, FeedError, RenderContext, RenderedEvent};
+use crate::model::{Entry, Position, UserId};
 use crate::supervisor::OnPanic;
 
 /// Entries that are read in one call where hints were lost.
@@ -106,7 +106,7 @@ impl DeliveryWorker {
         let mut context = self.load(&waiting).await?;
         for _ in 0..MAX_LOADS {
             // What changed while the stores answered is loaded again: a delivery is right at its moment.
-            if self.renderer.is_current(&context) {
+            if self.renderer.is_current(&context, &addressed(&waiting)) {
                 break;
             }
             context = self.load(&waiting).await?;
@@ -117,11 +117,7 @@ impl DeliveryWorker {
     }
 
     async fn load(&self, waiting: &[WaitingRoom<'_>]) -> Result<RenderContext, FeedError> {
-        let entries: Vec<_> = waiting
-            .iter()
-            .flat_map(|(room, waiting)| waiting.entries.iter().map(|(_, entry)| (room.audience(), entry)))
-            .collect();
-        let mut context = self.renderer.prepare(&entries).await?;
+        let mut context = self.renderer.prepare(&addressed(waiting)).await?;
         let mut filtering = HashSet::new();
         for (room, waiting) in waiting {
             if waiting.entries.iter().any(|(_, entry)| context.may_filter(room.audience(), entry)) {
@@ -145,4 +141,13 @@ impl DeliveryWorker {
         self.renderer.load_relations(&mut context, pairs).await?;
         Ok(context)
     }
+}
+
+/// The entries that wait, each with its audience.
+fn addressed<'a>(waiting: &'a [WaitingRoom<'_>]) -> Vec<(&'a Audience, &'a Entry)> {
+    let of_room = |(room, waiting): &'a WaitingRoom<'_>| {
+        let audience = room.audience();
+        waiting.entries.iter().map(move |(_, entry)| (audience, entry))
+    };
+    waiting.iter().flat_map(of_room).collect()
 }
