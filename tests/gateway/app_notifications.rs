@@ -1,5 +1,7 @@
 //! Notifications of the application's own: `notifications.send`.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -230,4 +232,29 @@ async fn pushes_have_the_texts_and_users_choose_by_kind() {
     server.done("ann", "PUT", "/notifications/read", &json!({})).await;
     tokio::time::sleep(2 * GRACE).await;
     assert_eq!(receiver.alerts().len(), before);
+}
+
+#[tokio::test]
+async fn what_a_socket_took_is_not_pushed_and_what_was_read_is_cleared() {
+    let (server, receiver) = (crate::push_receiver::server().await, Receiver::start(&[]).await);
+    register(&server, "ann", "hook", &receiver.url).await;
+    let mut client = Client::connect(&server, "ann").await;
+    let reading = tokio::spawn(async move {
+        loop {
+            client.hear().await;
+        }
+    });
+    send(&server, &["ann"], "taken live", json!({})).await;
+    has(&server, "ann", &["taken live"]).await;
+    tokio::time::sleep(3 * GRACE + Duration::from_secs(1)).await;
+    assert!(receiver.received.lock().is_empty(), "her socket answered: {:?}", receiver.received.lock());
+    reading.abort();
+    send(&server, &["ann"], "not taken", json!({})).await;
+    let alert = receiver.wait_for(1).await.remove(0);
+    assert_eq!((&alert["push"], &alert["title"], &alert["badge"]), (&json!("alert"), &json!("not taken"), &json!(2)));
+    server.done("ann", "PUT", "/notifications/read", &json!({})).await;
+    let clear = receiver.wait_for(2).await.remove(1);
+    let data = &clear["data"];
+    assert_eq!((&clear["push"], &clear["badge"], &data["unread"]), (&json!("clear"), &json!(0), &json!("")));
+    assert_eq!(data["upto"], alert["data"]["notification"], "{clear}");
 }

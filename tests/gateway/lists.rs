@@ -1,12 +1,14 @@
 //! Lists: users and topics that a user gathers. Who sees them, what they show, and what exclusive ones take out of the
 //! timeline.
 
+use futures::StreamExt as _;
+use futures::stream;
 use serde_json::{Value, json};
 
 use crate::both_pairs::{ids_by_pages, servers};
 use crate::client::Client;
 use crate::moderation::{suspend, unsuspend};
-use crate::server::{Server, until};
+use crate::server::{API_KEY, Server, until};
 
 async fn get(server: &Server, user: &str, path: &str) -> Value {
     server.done(user, "GET", path, &Value::Null).await
@@ -271,4 +273,60 @@ async fn a_list_shows_a_post_once() {
         put(&server, "ann", &format!("{list}/users/cy")).await;
         assert_eq!(ids(&server, "ann", &posts).await, [post]);
     }
+}
+
+#[tokio::test]
+async fn a_list_takes_500_users() {
+    let server = Server::start().await;
+    let users: Vec<String> = (0..=500).map(|n| format!("u{n}")).collect();
+    let exist = |user: String| {
+        let server = &server;
+        async move { drop(get(server, &user, &format!("/users/{user}")).await) }
+    };
+    stream::iter(users.clone()).for_each_concurrent(16, exist).await;
+    let list = create(&server, "ann", "full", false).await;
+    let id: u64 = list.trim_start_matches("/lists/").parse().expect("a number");
+    let add = |user: &String| json!({ "rpc": { "method": "lists.add", "params": { "id": id, "user": user } } });
+    let commands: Vec<Value> = users[..500].iter().map(add).collect();
+    let body = json!({ "commands": commands, "parallel": true }).to_string();
+    let added = server.http("POST", "/api/batch", &[("x-api-key", API_KEY), ("x-user", "ann")], &body).await;
+    let replies = added.body["replies"].as_array().expect("replies");
+    assert!(replies.len() == 500 && replies.iter().all(|reply| reply.get("error").is_none()), "{replies:?}");
+    assert_eq!(get(&server, "ann", &list).await["users"], 500);
+
+    let member = |n: usize| format!("{list}/users/u{n}");
+    let refused = server.call("ann", "PUT", &member(500), &Value::Null).await;
+    let error = &refused.body["error"];
+    assert_eq!(
+        (refused.status.as_u16(), &error["code"], &error["field"]),
+        (422, &json!("limit_exceeded"), &json!("user")),
+        "{refused:?}"
+    );
+    // One who is in it already is no more, and others take the place of those who leave.
+    put(&server, "ann", &member(7)).await;
+    delete(&server, "ann", &member(7)).await;
+    put(&server, "ann", &member(500)).await;
+    assert_eq!(status(&server, "ann", "PUT", &member(7)).await, 422);
+    assert_eq!(get(&server, "ann", &list).await["users"], 500);
+}
+
+#[tokio::test]
+async fn a_page_of_a_list_with_nine_of_ten_posts_hidden_is_full() {
+    let server = Server::start().await;
+    let mut shown = Vec::new();
+    for n in 0..120 {
+        let is_shown = n % 10 == 0;
+        let post = server.post("bo", if is_shown { "fine" } else { "noise" }).await;
+        if is_shown {
+            shown.insert(0, post);
+        }
+    }
+    let list = create(&server, "ann", "near", false).await;
+    put(&server, "ann", &format!("{list}/users/bo")).await;
+    let posts = format!("{list}/posts");
+    server.done("ann", "POST", "/filters", &json!({ "words": ["noise"], "in": ["lists"] })).await;
+    assert_eq!(ids(&server, "ann", &format!("{posts}?limit=10")).await, shown[..10]);
+    let first = get(&server, "ann", &format!("{posts}?limit=4")).await;
+    assert_eq!(first["items"].as_array().map(Vec::len), Some(4), "{first}");
+    assert_eq!(ids_by_pages(&server, "ann", &posts, 4).await, shown, "with small pages");
 }

@@ -107,6 +107,61 @@ async fn each_kind_has_its_title_and_body_in_both_languages() {
     }
 }
 
+/// Does what notifies a user of this kind, or what alerts are about.
+async fn cause(server: &Server, kind: &str, by: &str, to: &str) {
+    let post = server.post(to, "mine").await;
+    let comments = format!("/posts/{post}/comments");
+    let follow = format!("/users/{to}/follow");
+    let lock = json!({ "locked": true });
+    let done = async |user: &str, method: &str, path: &str, body: Value| server.done(user, method, path, &body).await;
+    match kind {
+        "mention" => done(by, "POST", "/posts", json!({ "text": format!("look, @{to}") })).await,
+        "comment" => done(by, "POST", &comments, json!({ "text": "a comment" })).await,
+        "reply" => {
+            let said = done(to, "POST", &comments, json!({ "text": "mine" })).await;
+            done(by, "POST", &comments, json!({ "text": "a reply", "reply_to": said["id"] })).await
+        }
+        "like" | "repost" => done(by, "PUT", &format!("/posts/{post}/{kind}"), Value::Null).await,
+        "quote" => done(by, "POST", "/posts", json!({ "text": "look", "quote": post })).await,
+        "follow" => done(by, "PUT", &follow, Value::Null).await,
+        "request" => {
+            done(to, "PATCH", "/users/me", lock).await;
+            done(by, "PUT", &follow, Value::Null).await
+        }
+        "accepted" => {
+            done(by, "PATCH", "/users/me", lock).await;
+            done(to, "PUT", &format!("/users/{by}/follow"), Value::Null).await;
+            done(by, "PUT", &format!("/users/me/requests/{to}"), Value::Null).await
+        }
+        "post" => {
+            done(to, "PUT", &format!("/users/{by}/notify"), Value::Null).await;
+            done(by, "POST", "/posts", json!({ "text": "an alert" })).await
+        }
+        _ => panic!("no kind: {kind}"),
+    };
+}
+
+#[tokio::test]
+async fn only_words_to_the_receiver_have_a_high_priority() {
+    let (server, receiver) = (server().await, Receiver::start(&[]).await);
+    let high = ["mention", "comment", "reply"].map(|kind| (kind, "high"));
+    let normal = ["like", "follow", "repost", "quote", "request", "accepted", "post"].map(|kind| (kind, "normal"));
+    let kinds = [&high[..], &normal].concat();
+    for (kind, _) in &kinds {
+        // Each has users of its own, so that none becomes a digest.
+        let (by, to) = (format!("by-{kind}"), format!("to-{kind}"));
+        server.post(&by, "hello").await;
+        register(&server, &to, kind, &format!("{}?{kind}", receiver.url)).await;
+        cause(&server, kind, &by, &to).await;
+    }
+    let pushes = receiver.wait_for(kinds.len()).await;
+    for (kind, urgency) in kinds {
+        let push = pushes.iter().find(|push| push["device"] == kind);
+        let push = push.unwrap_or_else(|| panic!("no {kind}: {pushes:?}"));
+        assert_eq!((&push["data"]["type"], &push["urgency"]), (&json!(kind), &json!(urgency)), "{push}");
+    }
+}
+
 #[tokio::test]
 async fn likes_are_pushed_as_one_group() {
     let (server, receiver) = (server().await, Receiver::start(&[]).await);

@@ -176,3 +176,87 @@ async fn lists_of_reposts_and_quotes_omit_blocked_users() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_edit_of_a_reposted_post_is_pushed_on_its_own_channels_alone() {
+    let server = Server::start().await;
+    server.follow("fan", "bo").await;
+    server.follow("friend", "ann").await;
+    let mut fan = Client::connect(&server, "fan").await;
+    let mut friend = Client::connect(&server, "friend").await;
+    let post = server.post("ann", "before the edit #news").await;
+    let thread = format!("post:{post}");
+    let of_post = ["timeline:friend", "user:ann", "topic:news", &*thread];
+    for channel in &of_post[1..] {
+        friend.subscribe(channel).await;
+    }
+    fan.subscribe("user:bo").await;
+    let repost = server.done("bo", "PUT", &format!("/posts/{post}/repost"), &Value::Null).await["id"].clone();
+    let of_fan = ["timeline:fan", "user:bo"];
+    for channel in of_fan {
+        let shown = fan.publication(channel).await["data"].clone();
+        assert_eq!((&shown["type"], &shown["post"]["id"]), (&json!("post"), &repost), "{channel}: {shown}");
+    }
+    let edit = json!({ "text": "after the edit #news" });
+    server.done("ann", "PATCH", &format!("/posts/{post}"), &edit).await;
+    for channel in of_post {
+        let edited = loop {
+            let data = friend.publication(channel).await["data"].clone();
+            if data["type"] == "edited" {
+                break data;
+            }
+        };
+        assert_eq!((&edited["post"]["id"], &edited["post"]["text"]), (&json!(post), &edit["text"]), "{channel}");
+    }
+    // The next thing that the fan hears of is the next post.
+    let next = server.post("bo", "by bo").await;
+    for channel in of_fan {
+        let shown = fan.publication(channel).await["data"].clone();
+        assert_eq!((&shown["type"], &shown["post"]["id"]), (&json!("post"), &json!(next)), "{channel}: {shown}");
+    }
+    let others = fan.pushed().await;
+    assert!(others.iter().all(|push| push["pub"]["data"]["type"] != "edited"), "{others:?}");
+    let page = server.done("fan", "GET", "/timeline", &Value::Null).await;
+    let shown = &page["items"][1];
+    assert_eq!((&shown["id"], &shown["repost"]["text"]), (&repost, &edit["text"]), "{page}");
+}
+
+#[tokio::test]
+async fn a_shown_repost_names_three_others_and_counts_all() {
+    let server = Server::start().await;
+    let users = ["bo", "cy", "di", "ed", "flo", "gus"];
+    for user in users {
+        server.follow("fan", user).await;
+    }
+    let post = server.post("ann", "by ann").await;
+    let mut reposts = Vec::new();
+    for user in users {
+        let repost = server.done(user, "PUT", &format!("/posts/{post}/repost"), &Value::Null).await;
+        reposts.push(repost["id"].clone());
+    }
+    let page = async || server.done("fan", "GET", "/timeline", &Value::Null).await;
+    until("all are counted", async || page().await["items"][0]["reposted_by"]["count"] == 5).await;
+    let page = page().await;
+    assert_eq!((page["items"].as_array().map(Vec::len), &page["items"][0]["id"]), (Some(1), &reposts[0]), "{page}");
+    assert_eq!(page["items"][0]["reposted_by"], json!({ "people": ["cy", "di", "ed"], "count": 5 }));
+}
+
+#[tokio::test]
+async fn posts_of_a_user_are_listed_without_quotes_or_reposts() {
+    let server = Server::start().await;
+    let post = server.post("ann", "by ann").await;
+    let own = json!(server.post("bo", "by bo").await);
+    let quote = server.done("bo", "POST", "/posts", &json!({ "text": "look", "quote": post })).await["id"].clone();
+    let repost = server.done("bo", "PUT", &format!("/posts/{post}/repost"), &Value::Null).await["id"].clone();
+    for (query, expected) in [
+        ("", vec![&repost, &quote, &own]),
+        ("?without=quotes", vec![&repost, &own]),
+        ("?without=reposts", vec![&quote, &own]),
+        ("?without=quotes,reposts", vec![&own]),
+        ("?only=quotes", vec![&quote]),
+        ("?only=reposts", vec![&repost]),
+    ] {
+        let listed = ids(&server, "fan", &format!("/users/bo/posts{query}")).await;
+        assert!(listed.iter().eq(expected), "{query}: {listed:?}");
+    }
+}

@@ -7,12 +7,15 @@ use serde_json::{Value, json};
 
 use crate::actions::Act;
 use crate::api::attempt;
-use crate::comments::under;
+use crate::comment_policy::policy;
+use crate::comments::{around, under};
 use crate::filters::FilterContext;
 use crate::lists::{lists, logs, strangers};
+use crate::marks::favourites;
 use crate::model::{Edge, Mark, Model, Post, TOPICS, USERS, User, ViewContext};
 use crate::muted::{filters, updates};
 use crate::notified::{notifications, unread_notifications};
+use crate::profiles::decided;
 use crate::random::SeededRandom;
 use crate::server::{PATIENCE, Server};
 use crate::topic_follows::{brought, followed};
@@ -143,7 +146,7 @@ pub(crate) async fn discovery(
 }
 
 /// Compares a post of a list with the model: what the reader sees of it, and the marks of filters.
-fn as_listed(model: &Model, reader: User, item: &Value, context: Option<FilterContext>) -> Verdict {
+pub(crate) fn as_listed(model: &Model, reader: User, item: &Value, context: Option<FilterContext>) -> Verdict {
     as_it_is(model, reader, item, context)?;
     let post = &model.posts[&item["id"].as_u64().expect("an id")];
     brought(model, reader, item, context)?;
@@ -167,6 +170,7 @@ fn as_it_is(model: &Model, reader: User, item: &Value, context: Option<FilterCon
     let counts = ["reposts", "quotes"].map(|of| item[of].as_u64().and_then(|n| usize::try_from(n).ok()));
     same(&format!("the reposts and quotes of {id}"), &counts, &model.named_counts(id).map(Some))?;
     named(model, reader, item, post, context)?;
+    policy(model, reader, item, post)?;
     let flags = ["liked", "favourited"].map(|flag| &item[flag]);
     let expected = [Mark::Like, Mark::Favourite].map(|mark| json!(model.marked(mark, reader, id)));
     same(&format!("what {reader} made of {id}"), &flags, &expected.each_ref())
@@ -211,16 +215,6 @@ pub(crate) fn quoted(
 /// The ids of the items of a list.
 pub(crate) fn names(items: &[Value]) -> Vec<&str> {
     items.iter().filter_map(|item| item["id"].as_str()).collect()
-}
-
-async fn favourites(node: &Server, model: &Model, user: User, limit: usize) -> Verdict {
-    let expected = model.favourites(user);
-    let items = pages(node, user, "/favourites/post", limit).await?;
-    let named: Vec<String> = expected.iter().map(u64::to_string).collect();
-    same(&format!("the favourites of {user}"), &names(&items), &named.iter().map(String::as_str).collect())?;
-    items.iter().try_for_each(|item| as_listed(model, user, &item["post"], None))?;
-    let (_, count) = get(node, user, "/favourites/post/count").await;
-    same(&format!("the number of favourites of {user}"), &count["count"], &json!(expected.len()))
 }
 
 pub(crate) async fn timeline(node: &Server, model: &Model, reader: User, limit: usize, exact: Exactness) -> Verdict {
@@ -270,6 +264,7 @@ pub(crate) async fn person(node: &Server, model: &Model, reader: User, user: Use
     let edges = (&body["edges"]["following"], &body["edges"]["followed_by"]);
     let expected = [(reader, user), (user, reader)].map(|(from, to)| json!(model.has(Edge::Follow, from, to)));
     same(&format!("what is between {reader} and {user}"), &edges, &(&expected[0], &expected[1]))?;
+    decided(model, reader, user, &body)?;
     let locks = &model.locks;
     same(&format!("the lock of {user}"), &body["locked"], &json!(locks.locked.contains(user)))?;
     let edges = (&body["edges"]["requested"], &body["edges"]["requested_by"]);
@@ -359,6 +354,12 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
         profile(node, model, reader, user, 20).await?;
         return timeline(node, model, reader, 20, Exactness::Arrived).await;
     }
+    if let Act::SetQuotable { by, .. } | Act::Pin { by, .. } = act {
+        return person(node, model, reader, by).await;
+    }
+    if let Act::DetachAll { user, .. } = act {
+        return profile(node, model, reader, user, 20).await;
+    }
     if act.is_of_filter() {
         return about_filters(node, model, act.by()).await;
     }
@@ -375,6 +376,9 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
     if let Act::Repost { by, .. } = act {
         profile(node, model, reader, by, 20).await?;
         timeline(node, model, by, 20, Exactness::Arrived).await?;
+    }
+    if let Act::RemoveComment { id, .. } = act {
+        around(node, model, reader, *id).await?;
     }
     match act.post() {
         Some(id) => post(node, model, reader, id).await,
@@ -428,7 +432,7 @@ pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Ver
         for user in USERS {
             favourites(node, model, user, 5).await?;
         }
-        for (number, id) in model.posts.keys().filter(|id| model.counts(**id) != [0; 3]).enumerate() {
+        for (number, id) in model.posts.keys().filter(|id| model.has_under(**id)).enumerate() {
             under(node, model, somebody(number), *id, 2).await?;
         }
     }

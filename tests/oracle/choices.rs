@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use crate::actions::Act;
+use crate::comment_policy::CommentPolicy;
 use crate::filters::{Filter, FilterChange, FilterContext, WORDS};
 use crate::lists::{List, Member};
 use crate::model::{Comment, Edge, Mark, Model, Post, TOPICS, USERS, User, Visibility};
 use crate::notifications::AppNotification;
+use crate::profiles::{MAX_PINNED, Quotable};
 use crate::random::SeededRandom;
 
 /// The filters of a user: few, so that much is shown.
@@ -18,11 +20,14 @@ const MAX_LISTS: usize = 3;
 /// Chooses the next user action.
 pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) -> Act {
     let by = *random.pick(&USERS);
-    let chosen = match random.below(71) {
+    let chosen = match random.below(79) {
         0..2 => one_of_whom(random, model, by).map(|id| Act::Delete { by, id }),
         2 => one_of_whom(random, model, by).map(|id| {
             let visibility = (random.below(2) == 0).then(|| some_visibility(random));
-            Act::Edit { by, id, text: some_text(random, &format!("edit {number}")), visibility }
+            let policy = (random.below(4) == 0).then(|| *random.pick(&CommentPolicy::ALL));
+            let text = some_text(random, &format!("edit {number}"));
+            let text = with_mention(random, text, policy.unwrap_or(CommentPolicy::Everyone));
+            Act::Edit { by, id, text, visibility, comment_policy: policy }
         }),
         3..8 => {
             // Often follow back: many rules depend on mutual follows.
@@ -65,6 +70,25 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
                 Act::Detach { by, id }
             })
         }
+        71 => {
+            // Mostly of a user who quoted the other one.
+            let quotes =
+                model.posts.values().filter_map(|post| Some((post.author, model.posts.get(&post.quote?)?.author)));
+            let quotes: Vec<(User, User)> = quotes.collect();
+            Some(if quotes.is_empty() || random.below(4) == 0 {
+                Act::DetachAll { by, user: *random.pick(&USERS) }
+            } else {
+                let (user, by) = *random.pick(&quotes);
+                Act::DetachAll { by, user }
+            })
+        }
+        72..75 => remove_comment(random, model),
+        75..77 => {
+            // Often everyone. Otherwise there would be few quotes.
+            let all = [Quotable::Everyone, Quotable::Everyone, Quotable::Followers, Quotable::Nobody];
+            Some(Act::SetQuotable { by, quotable: *random.pick(&all) })
+        }
+        77..79 => Some(pin(random, model, by)),
         37..39 => {
             let removed: Vec<u64> = model.posts.iter().filter(|(_, post)| post.is_removed).map(|(id, _)| *id).collect();
             match one_of(random, &removed) {
@@ -96,7 +120,9 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
         49..51 => any_post(random, model).map(|id| {
             let visibility = some_visibility(random);
             let text = some_text(random, &format!("quote {number} by {by}"));
-            Act::Publish(Post { quote: Some(id), ..Post::new(by, text, visibility) })
+            let comment_policy = some_policy(random);
+            let text = with_mention(random, text, comment_policy);
+            Act::Publish(Post { quote: Some(id), comment_policy, ..Post::new(by, text, visibility) })
         }),
         51..56 => {
             // Mostly of a user whose timeline has posts of others.
@@ -119,8 +145,41 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
         let visibility = some_visibility(random);
         let topic = (random.below(3) == 0).then(|| *random.pick(&TOPICS));
         let text = some_text(random, &format!("post {number} of {by}"));
-        Act::Publish(Post { topic, ..Post::new(by, text, visibility) })
+        let comment_policy = some_policy(random);
+        let text = with_mention(random, text, comment_policy);
+        Act::Publish(Post { topic, comment_policy, ..Post::new(by, text, visibility) })
     })
+}
+
+/// Who may comment: mostly everyone, so that threads grow.
+fn some_policy(random: &mut SeededRandom) -> CommentPolicy {
+    if random.below(5) == 0 { *random.pick(&CommentPolicy::ALL) } else { CommentPolicy::Everyone }
+}
+
+/// Adds a mention to a text, in most cases, if those who are mentioned may comment.
+fn with_mention(random: &mut SeededRandom, text: String, policy: CommentPolicy) -> String {
+    if policy == CommentPolicy::Mentioned && random.below(4) > 0 {
+        format!("{text} @{}", random.pick(&USERS))
+    } else {
+        text
+    }
+}
+
+/// Chooses the first posts of a profile; rarely not the user's own ones, or one twice.
+fn pin(random: &mut SeededRandom, model: &Model, by: User) -> Act {
+    let is_own = random.below(8) > 0;
+    let mut from: Vec<u64> =
+        model.posts.iter().filter(|(_, post)| !is_own || post.author == by).map(|(id, _)| *id).collect();
+    let mut posts = Vec::new();
+    for _ in 0..random.below(MAX_PINNED + 1).min(from.len()) {
+        posts.push(from.swap_remove(random.below(from.len())));
+    }
+    if random.below(12) == 0 {
+        let first = posts.first().copied();
+        posts.truncate(MAX_PINNED - 1);
+        posts.extend(first);
+    }
+    Act::Pin { by, posts }
 }
 
 /// A text, often with words that filters search.
@@ -143,17 +202,18 @@ fn filter(random: &mut SeededRandom, model: &Model, by: User, number: usize) -> 
     match one_of(random, &from) {
         Some(id) if kind == 0 || mine.len() >= MAX_FILTERS => Act::DeleteFilter { by, id },
         Some(id) if kind < 3 => {
-            let change = match random.below(3) {
+            let change = match random.below(4) {
                 0 => FilterChange::Words(some_words(random, number)),
                 1 => FilterChange::Hides(random.below(2) == 0),
+                2 => FilterChange::Whole(random.below(2) == 0),
                 _ => FilterChange::Contexts(some_contexts(random)),
             };
             Act::ChangeFilter { by, id, change }
         }
         _ => {
             let words = some_words(random, number);
-            let hides = random.below(3) > 0;
-            Act::CreateFilter(Filter { owner: by, words, hides, contexts: some_contexts(random) })
+            let (hides, is_whole) = (random.below(3) > 0, random.below(3) > 0);
+            Act::CreateFilter(Filter { owner: by, words, hides, contexts: some_contexts(random), is_whole })
         }
     }
 }
@@ -163,7 +223,7 @@ fn list(random: &mut SeededRandom, model: &Model, by: User, number: usize) -> Ac
     let mine = model.lists_of(by);
     let all: Vec<u64> = model.lists.keys().copied().collect();
     let from = if random.below(8) == 0 { all } else { mine.clone() };
-    let kind = random.below(12);
+    let kind = random.below(13);
     match one_of(random, &from) {
         Some(id) if kind == 0 || mine.len() > MAX_LISTS => Act::DeleteList { by, id },
         Some(id) if kind < 3 => Act::SetExclusive { by, id, on: !model.lists[&id].is_exclusive },
@@ -179,6 +239,7 @@ fn list(random: &mut SeededRandom, model: &Model, by: User, number: usize) -> Ac
             // Sometimes repeat the current state.
             Act::SetMember { by, id, member, on: is_here == (random.below(8) == 0) }
         }
+        Some(id) if kind == 10 => Act::RenameList { by, id, name: format!("list {number}, renamed") },
         _ => Act::CreateList(List::new(by, format!("list {number}"), random.below(2) == 0)),
     }
 }
@@ -302,6 +363,16 @@ fn uncomment(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> 
     Some(Act::Uncomment { by, id, post: comment.post })
 }
 
+/// Removes a comment, or restores it; sometimes restores one that is not removed.
+fn remove_comment(random: &mut SeededRandom, model: &Model) -> Option<Act> {
+    let removed: Vec<u64> = model.removed_comments.iter().copied().collect();
+    let (id, on) = match one_of(random, &removed) {
+        Some(id) if random.below(3) > 0 => (id, false),
+        _ => (any_comment(random, model)?.0, random.below(6) > 0),
+    };
+    Some(Act::RemoveComment { id, post: model.comments[&id].post, on })
+}
+
 /// Sets a mark, or removes it if it is set; sometimes repeats the current state. In one of three cases acts on an
 /// object that the user has marked already.
 fn mark_or_not(random: &mut SeededRandom, model: &Model, mark: Mark, by: User, (id, post): (u64, u64)) -> Option<Act> {
@@ -315,7 +386,9 @@ fn mark_or_not(random: &mut SeededRandom, model: &Model, mark: Mark, by: User, (
     // removal is final.
     let on = !finds || model.marked(mark, by, id) == (random.below(6) == 0);
     // A user who can see the comment must exist, to check that the like is settled.
-    (!finds || id == post || model.onlooker(id).is_some()).then_some(Act::Mark { mark, by, id, post, on })
+    let is_private = mark == Mark::Favourite && random.below(3) == 0;
+    let act = Act::Mark { mark, by, id, post, on, is_private };
+    (!finds || id == post || model.onlooker(id).is_some()).then_some(act)
 }
 
 fn some_visibility(random: &mut SeededRandom) -> Visibility {

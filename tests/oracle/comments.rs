@@ -8,7 +8,7 @@ use crate::check::{Verdict, get, ids, listed, marked, names, not_found, pages, s
 use crate::filters::FilterContext;
 use crate::model::{Mark, Model, User};
 use crate::server::Server;
-use crate::threads;
+use crate::threads::{self, REMOVAL_REASON};
 
 /// Compares all threads, likes and favourites of a post.
 pub(crate) async fn under(node: &Server, model: &Model, reader: User, id: u64, limit: usize) -> Verdict {
@@ -18,10 +18,13 @@ pub(crate) async fn under(node: &Server, model: &Model, reader: User, id: u64, l
         not_found(node, reader, &likes).await?;
         return not_found(node, reader, &holders).await;
     }
-    for (path, mark) in [(likes, Mark::Like), (holders, Mark::Favourite)] {
-        let items = pages(node, reader, &path, limit).await?;
+    for (path, mark) in [(&likes, Mark::Like), (&holders, Mark::Favourite)] {
+        let items = pages(node, reader, path, limit).await?;
         same(&format!("{path} for {reader}"), &names(&items), &model.markers_of(reader, mark, id))?;
     }
+    let (_, page) = get(node, reader, &holders).await;
+    let count = json!(model.how_many(Mark::Favourite, id));
+    same(&format!("the count of {holders}"), &page["count"], &count)?;
     let replied =
         model.comments.iter().filter(|(_, comment)| comment.post == id).filter_map(|(_, comment)| comment.reply_to);
     for parent in replied.collect::<BTreeSet<_>>() {
@@ -45,7 +48,7 @@ async fn by_id(node: &Server, model: &Model, reader: User, id: u64) -> Verdict {
     }
     let (status, item) = get(node, reader, &path).await;
     same(&format!("{path} for {reader}"), &status, &200)?;
-    said(model, &item)?;
+    said(model, reader, &item)?;
     same(&format!("the filters of comment {id} by its id"), &item["filtered"], &Value::Null)
 }
 
@@ -66,17 +69,20 @@ async fn thread(
     items.iter().try_for_each(|item| {
         let id = item["id"].as_u64().expect("an id");
         marked(reader, item, &model.outcome_of_comment(reader, id, FilterContext::Comments).marks())?;
-        said(model, item)
+        said(model, reader, item)
     })
 }
 
-/// Compares a comment with the model: text (unless deleted), position and counts.
-fn said(model: &Model, item: &Value) -> Verdict {
+/// Compares a comment with the model: text (unless deleted, or removed and not by the reader), position and counts.
+fn said(model: &Model, reader: User, item: &Value) -> Verdict {
     let id = item["id"].as_u64().expect("an id");
     let comment = &model.comments[&id];
-    let words = [json!(comment.author), json!(comment.text)]
-        .map(|word| if model.emptied.contains(&id) { Value::Null } else { word });
-    same(&format!("comment {id}"), &[&item["author"], &item["text"]], &words.each_ref())?;
+    let is_removed_own = model.is_removed_own(reader, id);
+    let is_empty = model.emptied.contains(&id) && !is_removed_own;
+    let words = [json!(comment.author), json!(comment.text)].map(|word| if is_empty { Value::Null } else { word });
+    same(&format!("comment {id} for {reader}"), &[&item["author"], &item["text"]], &words.each_ref())?;
+    let reason = if is_removed_own { json!(REMOVAL_REASON) } else { Value::Null };
+    same(&format!("why comment {id} was removed, for {reader}"), &item["removed"]["reason"], &reason)?;
     same(
         &format!("where comment {id} stands"),
         &[&item["post"], &item["reply_to"]],

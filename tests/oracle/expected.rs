@@ -18,7 +18,8 @@ impl Act {
         let is_heard = !model.has(Edge::Mute, by, post.author) && !model.is_limited_for(by, post.author);
         // The first repost stays.
         let is_repostable = post.author == by || (is_open && is_heard) || model.repost_by(by, meant).is_some();
-        let is_refused = post.is_removed || (is_repost && !is_repostable);
+        let is_admitted = if is_repost { is_repostable } else { model.may_quote(by, post.author) };
+        let is_refused = post.is_removed || !is_admitted;
         if is_refused { 403 } else { 200 }
     }
 
@@ -26,12 +27,24 @@ impl Act {
     pub(crate) fn expected(&self, model: &Model) -> u16 {
         match self {
             _ if model.suspended.contains(self.by()) => 403,
-            Self::Suspend { .. } | Self::Limit { .. } | Self::Detach { .. } => 200,
+            Self::Suspend { .. } | Self::Limit { .. } | Self::Detach { .. } | Self::DetachAll { .. } => 200,
             Self::Remove { id, .. } => {
                 if model.posts.contains_key(id) {
                     200
                 } else {
                     404
+                }
+            }
+            Self::RemoveComment { id, .. } => {
+                // A deleted comment that remains can neither be removed nor restored.
+                let is_deleted = model.emptied.contains(id) && !model.removed_comments.contains(id);
+                if model.comments.contains_key(id) && !is_deleted { 200 } else { 404 }
+            }
+            Self::Pin { by, posts } => {
+                if model.may_pin(by, posts) {
+                    200
+                } else {
+                    400
                 }
             }
             Self::Publish(Post { author, quote: Some(quoted), .. }) => {
@@ -47,8 +60,15 @@ impl Act {
                 if is_theirs { 200 } else { 404 }
             }
             Self::SetMember { by, member: Member::User(user), on: true, .. } if !model.may_read_user(by, user) => 404,
-            Self::SetMember { by, id, .. } | Self::SetExclusive { by, id, .. } | Self::DeleteList { by, id } => {
-                if model.owns_list(by, *id) { 200 } else { 404 }
+            Self::SetMember { by, id, .. }
+            | Self::SetExclusive { by, id, .. }
+            | Self::RenameList { by, id, .. }
+            | Self::DeleteList { by, id } => {
+                if model.owns_list(by, *id) {
+                    200
+                } else {
+                    404
+                }
             }
             Self::Repost { on: false, .. } => 200,
             Self::Repost { by, id, .. } => Self::expected_naming(model, by, *id, true),
@@ -63,6 +83,7 @@ impl Act {
             }
             Self::Set { .. }
             | Self::Lock { .. }
+            | Self::SetQuotable { .. }
             | Self::Answer { .. }
             | Self::RemoveFollower { .. }
             | Self::FollowTopic { .. } => 200,
@@ -88,15 +109,12 @@ impl Act {
             },
             Self::Comment(comment) => {
                 let Comment { author, post, reply_to, .. } = comment;
-                // Only its author finds a removed post, and nobody comments on it.
-                if model.finds(author, *post) && model.posts[post].is_removed {
-                    403
-                } else if model.finds(author, *post)
-                    && reply_to.is_none_or(|parent| model.finds_comment(author, parent))
-                {
-                    201
-                } else {
-                    404
+                let is_there = |parent| model.finds_comment(author, parent);
+                match model.posts.get(post).filter(|_| model.finds(author, *post)) {
+                    None => 404,
+                    Some(post) if !model.may_comment(author, post) => 403,
+                    Some(_) if reply_to.is_none_or(is_there) => 201,
+                    Some(_) => 404,
                 }
             }
             Self::Uncomment { by, id, post } => match model.comments.get(id) {

@@ -33,7 +33,7 @@ impl FilterContext {
     }
 }
 
-/// A filter of whole words.
+/// A filter of words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
     pub(crate) owner: User,
@@ -41,6 +41,8 @@ pub(crate) struct Filter {
     /// Whether it hides content; otherwise it marks it.
     pub(crate) hides: bool,
     pub(crate) contexts: BTreeSet<FilterContext>,
+    /// Whether it finds whole words alone; otherwise it finds them as parts of other words, too.
+    pub(crate) is_whole: bool,
 }
 
 /// A change of one member of a filter. The others stay.
@@ -49,6 +51,7 @@ pub(crate) enum FilterChange {
     Words(Vec<String>),
     Hides(bool),
     Contexts(BTreeSet<FilterContext>),
+    Whole(bool),
 }
 
 impl Filter {
@@ -57,7 +60,17 @@ impl Filter {
             FilterChange::Words(words) => self.words.clone_from(words),
             FilterChange::Hides(hides) => self.hides = *hides,
             FilterChange::Contexts(contexts) => self.contexts.clone_from(contexts),
+            FilterChange::Whole(is_whole) => self.is_whole = *is_whole,
         }
+    }
+
+    /// Whether the words of some content have one of the filter. Topics are found by their whole name; here, none is a
+    /// part of another word.
+    fn finds(&self, found: &BTreeSet<&str>) -> bool {
+        self.words.iter().any(|word| {
+            let word = word.as_str();
+            found.contains(word) || (!self.is_whole && found.iter().any(|longer| longer.contains(word)))
+        })
     }
 }
 
@@ -142,10 +155,8 @@ impl Model {
     }
 
     fn outcome_of_words(&self, reader: User, found: &BTreeSet<&str>, context: FilterContext) -> Outcome {
-        let has = |word: &String| found.contains(word.as_str());
-        let matching = self.filters.iter().filter(|(_, filter)| {
-            filter.owner == reader && filter.contexts.contains(&context) && filter.words.iter().any(has)
-        });
+        let applies = |filter: &Filter| filter.owner == reader && filter.contexts.contains(&context);
+        let matching = self.filters.iter().filter(|(_, filter)| applies(filter) && filter.finds(found));
         let matching: Vec<(&u64, &Filter)> = matching.collect();
         if matching.iter().any(|(_, filter)| filter.hides) {
             return Outcome::Hidden;
@@ -166,7 +177,8 @@ mod tests {
     use crate::model::{Edge, Visibility};
 
     fn filter(owner: User, word: &str, hides: bool, contexts: &[FilterContext]) -> Filter {
-        Filter { owner, words: vec![word.to_owned()], hides, contexts: contexts.iter().copied().collect() }
+        let contexts = contexts.iter().copied().collect();
+        Filter { owner, words: vec![word.to_owned()], hides, contexts, is_whole: true }
     }
 
     fn post(author: User, text: &str) -> Post {
@@ -209,5 +221,15 @@ mod tests {
         model.filters.insert(9, filter("ann", "#rust", false, &[FilterContext::Topics]));
         assert_eq!(model.outcome("ann", &tagged, FilterContext::Topics), Outcome::Shown(vec![9]));
         assert_eq!(model.outcome("ann", &tagged, FilterContext::Home), Outcome::WHOLE);
+    }
+
+    #[test]
+    fn words_are_found_as_parts_if_the_filter_says_so() {
+        let mut model = Model::default();
+        model.filters.insert(5, filter("ann", "alpha", false, &FilterContext::ALL));
+        let outcome = |model: &Model, text| model.outcome_of_text("ann", "bo", text, FilterContext::Comments).marks();
+        assert_eq!((outcome(&model, "an alphabet"), outcome(&model, "an alpha")), (vec![], vec![5]));
+        model.filters.get_mut(&5).expect("a filter").change(&FilterChange::Whole(false));
+        assert_eq!((outcome(&model, "an alphabet"), outcome(&model, "alph abet")), (vec![5], vec![]));
     }
 }

@@ -88,6 +88,12 @@ impl Model {
         self.change_list(id, |list| list.is_exclusive = on);
     }
 
+    pub(crate) fn rename_list(&mut self, id: u64, name: &str) {
+        if let Some(list) = self.lists.get_mut(&id) {
+            name.clone_into(&mut list.name);
+        }
+    }
+
     /// Deletes a list: it leaves nobody out any more.
     pub(crate) fn delete_list(&mut self, id: u64) {
         self.change_list(id, |list| list.is_exclusive = false);

@@ -3,11 +3,15 @@
 //! | file | contents |
 //! |---|---|
 //! | `model` | the visibility rules, without sockets and time |
-//! | `threads` | the rules of comments |
+//! | `posts`, `comment_policy` | posts, and who may see them and comment on them |
+//! | `threads`, `marks` | the rules of comments; those of likes and favourites |
 //! | `locks` | the rules of locked accounts |
+//! | `profiles` | the rules of what users decide in their profiles |
+//! | `lists`, `topic_follows` | the rules of lists and of followed topics |
 //! | `filters` | the rules of filters |
 //! | `notifications` | the rules of notifications |
-//! | `actions`, `expected` | user actions: the effect on the model, and the request; its expected status |
+//! | `actions`, `requests` | user actions, and their requests |
+//! | `expected`, `effects` | the expected status of an action; its effect on the model |
 //! | `plan`, `choices` | the random choice of the next step |
 //! | `steps`, `settling` | the execution of steps |
 //! | `world` | the real servers, stores and sockets, and their failures |
@@ -22,11 +26,14 @@
 mod actions;
 mod check;
 mod choices;
+mod comment_policy;
 mod comments;
+mod effects;
 mod expected;
 mod filters;
 mod lists;
 mod locks;
+mod marks;
 mod matrix;
 mod model;
 mod muted;
@@ -34,6 +41,8 @@ mod notifications;
 mod notified;
 mod plan;
 mod posts;
+mod profiles;
+mod requests;
 mod settling;
 mod steps;
 mod threads;

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::comment_policy::CommentPolicy;
 use crate::filters::{Filter, FilterContext};
 use crate::lists::List;
 use crate::locks::Locks;
+pub(crate) use crate::marks::Mark;
 use crate::notifications::Recorded;
 pub(crate) use crate::posts::{Post, ViewContext, Visibility};
+use crate::profiles::Profiles;
 pub(crate) use crate::threads::Comment;
 
 pub(crate) const USERS: [&str; 6] = ["ann", "bo", "cy", "dee", "eve", "flo"];
@@ -28,14 +31,6 @@ pub(crate) enum Edge {
     RepostsOff,
 }
 
-/// A user's mark on a post or, for the last variant, on a comment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mark {
-    Like,
-    Favourite,
-    CommentLike,
-}
-
 /// The expected state of the feed.
 #[derive(Default)]
 pub(crate) struct Model {
@@ -45,10 +40,14 @@ pub(crate) struct Model {
     /// The existing posts, by id. Ids increase with time.
     pub(crate) posts: BTreeMap<u64, Post>,
     pub(crate) deleted: Vec<u64>,
+    /// The authors of all posts, including deleted ones.
+    authors: BTreeMap<u64, User>,
     /// The existing comments by id, including deleted ones that remain because of their replies.
     pub(crate) comments: BTreeMap<u64, Comment>,
-    /// The deleted comments that remain.
+    /// The deleted comments that remain, and the removed ones, which are shown as deleted.
     pub(crate) emptied: BTreeSet<u64>,
+    /// The comments that the backend removed.
+    pub(crate) removed_comments: BTreeSet<u64>,
     /// The users that the backend suspended.
     pub(crate) suspended: BTreeSet<User>,
     /// The users that the backend limited.
@@ -64,7 +63,10 @@ pub(crate) struct Model {
     pub(crate) topic_follows: BTreeSet<(User, &'static str)>,
     pub(crate) recorded: Recorded,
     /// The number of the change that made each mark.
-    marks: BTreeMap<(Mark, User, u64), usize>,
+    pub(crate) marks: BTreeMap<(Mark, User, u64), usize>,
+    /// The favourites that others do not see.
+    pub(crate) private_favourites: BTreeSet<(User, u64)>,
+    pub(crate) profiles: Profiles,
     /// The posts that a timeline must show by now: they were present at a quiet point, or a response guaranteed them.
     pub(crate) arrived: BTreeSet<(User, u64)>,
 }
@@ -258,46 +260,22 @@ impl Model {
         self.posts.get(&id).is_some_and(|post| self.may_see(reader, post, ViewContext::Direct))
     }
 
-    pub(crate) fn marked(&self, mark: Mark, user: User, id: u64) -> bool {
-        self.marks.contains_key(&(mark, user, id))
-    }
-
-    /// The objects that a user marked.
-    pub(crate) fn marked_by(&self, mark: Mark, user: User) -> Vec<u64> {
-        let theirs = self.marks.keys().filter(|(kind, by, _)| (*kind, *by) == (mark, user));
-        theirs.map(|(.., id)| *id).collect()
-    }
-
-    /// The total number of marks on a post or a comment, regardless of the reader.
-    pub(crate) fn how_many(&self, mark: Mark, id: u64) -> usize {
-        self.marks.keys().filter(|(kind, _, of)| (*kind, *of) == (mark, id)).count()
-    }
-
     /// The numbers of likes, of comments at any depth, and of favourites of a post, regardless of the reader.
     pub(crate) fn counts(&self, id: u64) -> [usize; 3] {
         let said = self.comments.iter().filter(|(which, comment)| comment.post == id && !self.emptied.contains(which));
         [self.how_many(Mark::Like, id), said.count(), self.how_many(Mark::Favourite, id)]
     }
 
-    /// The users who like a post or have it as a favourite, limited to those the reader can see, latest first.
-    pub(crate) fn markers_of(&self, reader: User, mark: Mark, id: u64) -> Vec<User> {
-        let mut found: Vec<_> = self.marks.iter().filter(|((kind, _, post), _)| (*kind, *post) == (mark, id)).collect();
-        found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
-        found.into_iter().map(|((_, user, _), _)| *user).filter(|user| self.meets(reader, user)).collect()
-    }
-
-    /// A user's visible favourites, latest first.
-    pub(crate) fn favourites(&self, user: User) -> Vec<u64> {
-        let mut found: Vec<_> =
-            self.marks.iter().filter(|((kind, by, _), _)| (*kind, *by) == (Mark::Favourite, user)).collect();
-        found.sort_unstable_by_key(|(_, since)| std::cmp::Reverse(**since));
-        found.into_iter().map(|((.., id), _)| *id).filter(|id| self.finds(user, *id)).collect()
+    /// Whether a post has likes, favourites or comments, including comments that do not count.
+    pub(crate) fn has_under(&self, id: u64) -> bool {
+        self.counts(id) != [0; 3] || self.comments.values().any(|comment| comment.post == id)
     }
 
     // --- changes -----------------------------------------------------------------------------------------
 
     pub(crate) fn publish(&mut self, id: u64, post: Post) {
         self.arrived.insert((post.author, id));
+        self.authors.insert(id, post.author);
         self.posts.insert(id, post);
     }
 
@@ -308,27 +286,17 @@ impl Model {
         self.forget_marks();
     }
 
-    /// Removes the marks of deleted objects.
-    pub(crate) fn forget_marks(&mut self) {
-        let (posts, comments) = (&self.posts, &self.comments);
-        self.marks.retain(|(_, _, id), _| posts.contains_key(id) || comments.contains_key(id));
-        self.emptied.retain(|id| comments.contains_key(id));
-    }
-
-    /// Sets or removes a mark. An existing mark keeps its time.
-    pub(crate) fn mark(&mut self, mark: Mark, user: User, id: u64, on: bool) {
-        self.changes += 1;
-        if on {
-            self.marks.entry((mark, user, id)).or_insert(self.changes);
-        } else {
-            self.marks.remove(&(mark, user, id));
-        }
-    }
-
-    /// Changes the text and the visibility of a post.
-    pub(crate) fn edit(&mut self, id: u64, text: &str, visibility: Option<&Visibility>) {
+    /// Changes the text of a post, who sees it, and who may comment on it.
+    pub(crate) fn edit(
+        &mut self,
+        id: u64,
+        text: &str,
+        visibility: Option<&Visibility>,
+        comment_policy: Option<CommentPolicy>,
+    ) {
         let Some(post) = self.posts.get_mut(&id) else { return };
         text.clone_into(&mut post.text);
+        post.comment_policy = comment_policy.unwrap_or(post.comment_policy);
         if let Some(visibility) = visibility {
             post.visibility.clone_from(visibility);
             let author = post.author;
@@ -365,6 +333,15 @@ impl Model {
     /// Detaches a quote from the quoted post.
     pub(crate) fn detach(&mut self, quote: u64) {
         self.posts.get_mut(&quote).expect("a quote").is_detached = true;
+    }
+
+    /// Detaches all quotes by a user from the posts of another one, including deleted posts.
+    pub(crate) fn detach_all(&mut self, author: User, by: User) {
+        let authors = &self.authors;
+        for post in self.posts.values_mut().filter(|post| post.author == by) {
+            let quoted_author = post.quote.and_then(|quoted| authors.get(&quoted));
+            post.is_detached |= quoted_author == Some(&author);
+        }
     }
 
     /// Creates or ends an edge.

@@ -19,7 +19,7 @@ pub(crate) async fn filters(node: &Server, model: &Model, owner: User) -> Verdic
     let expected = model.filters_of(owner).into_iter().map(|id| {
         let filter = &model.filters[&id];
         let action = filters::action(filter.hides);
-        [json!(id), json!(filter.words), json!(action), filters::names(&filter.contexts), json!(true)]
+        [json!(id), json!(filter.words), json!(action), filters::names(&filter.contexts), json!(filter.is_whole)]
     });
     let expected: Vec<[Value; 5]> = expected.collect();
     same(&format!("the filters of {owner}"), &real, &expected.iter().map(|filter| filter.each_ref()).collect())

@@ -222,7 +222,8 @@ mod tests {
     fn filters_concern_what_users_say() {
         let mut model = Model::default();
         let contexts = [FilterContext::Notifications].into();
-        model.filters.insert(1, Filter { owner: "ann", words: vec!["alpha".into()], hides: true, contexts });
+        let words = vec!["alpha".into()];
+        model.filters.insert(1, Filter { owner: "ann", words, hides: true, contexts, is_whole: true });
         for from in [None, Some("ann"), Some("bo")] {
             model.notify(&sent(&["ann", "cy"], None, from, "an alpha"));
         }

@@ -237,7 +237,10 @@ impl Plan {
             1 => set(Edge::Mute, reader, author, true),
             2 => set(Edge::Block, author, reader, true),
             3 => set(Edge::Follow, reader, author, false),
-            4 => Act::Edit { by: author, id, text, visibility: Some(Visibility::NotTo(vec![reader])) },
+            4 => {
+                let visibility = Some(Visibility::NotTo(vec![reader]));
+                Act::Edit { by: author, id, text, visibility, comment_policy: None }
+            }
             _ => Act::Delete { by: author, id },
         };
         let lost = self.plan(lost, How::Once);
@@ -275,6 +278,29 @@ mod tests {
             format!("{step:?}, {}", looks.below(1_000))
         });
         past.into_iter().chain(steps).collect()
+    }
+
+    /// The name of the variant of an action.
+    fn name(act: &Act) -> String {
+        format!("{act:?}").chars().take_while(|character| character.is_alphanumeric()).collect()
+    }
+
+    #[test]
+    fn rounds_have_every_action() {
+        let mut chosen = BTreeSet::new();
+        for seed in 0..5 {
+            let mut plan = Plan::new(seed, Stores::RedisAndPostgres, false);
+            for _ in 0..2_000 {
+                if let (Step::Do(Deed { act, .. }), _) = plan.next() {
+                    chosen.insert(name(&act));
+                }
+            }
+        }
+        let all = "Publish Edit Delete Set Comment Uncomment RemoveComment Mark Lock SetQuotable Pin Answer \
+                   RemoveFollower Suspend Limit Remove Repost Detach DetachAll CreateFilter ChangeFilter \
+                   DeleteFilter CreateList SetExclusive RenameList SetMember DeleteList FollowTopic Notify";
+        let missing: Vec<&str> = all.split(' ').filter(|name| !chosen.contains(*name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
     }
 
     #[test]

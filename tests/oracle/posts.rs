@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::comment_policy::CommentPolicy;
 use crate::model::User;
 
 /// The audience of a post.
@@ -41,6 +42,7 @@ pub(crate) struct Post {
     pub(crate) quote: Option<u64>,
     /// Detached from that post by its author.
     pub(crate) is_detached: bool,
+    pub(crate) comment_policy: CommentPolicy,
 }
 
 impl Post {
@@ -51,7 +53,17 @@ impl Post {
 
     /// A post with a text alone.
     pub(crate) fn new(author: User, text: String, visibility: Visibility) -> Self {
-        Self { author, text, topic: None, visibility, is_removed: false, repost: None, quote: None, is_detached: false }
+        Self {
+            author,
+            text,
+            topic: None,
+            visibility,
+            is_removed: false,
+            repost: None,
+            quote: None,
+            is_detached: false,
+            comment_policy: CommentPolicy::Everyone,
+        }
     }
 }
 

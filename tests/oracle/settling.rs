@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::actions::{Act, Call};
+use crate::actions::Act;
 use crate::api::done;
 use crate::check::{self, get, is_passing};
 use crate::comments;
 use crate::model::{Edge, Mark, USERS, User};
+use crate::requests::Call;
 use crate::server::PATIENCE;
 use crate::steps::{Run, SETTLING};
 use crate::world::WITNESS;

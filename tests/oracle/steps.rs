@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::actions::{Act, Call};
+use crate::actions::Act;
 use crate::check::{self, Verdict, get, is_passing};
 use crate::filters::FilterContext;
 use crate::model::{Mark, Model, Post, USERS, User};
 use crate::plan::{Deed, How, Plan, Step};
 use crate::random::SeededRandom;
 use crate::reader::Arrival;
+use crate::requests::Call;
 use crate::world::{Stores, World};
 
 /// The longest time until readers are up to date after all failures are repaired. It is longer than the interval at

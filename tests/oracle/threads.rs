@@ -3,6 +3,9 @@
 use crate::filters::{FilterContext, Outcome};
 use crate::model::{Model, USERS, User};
 
+/// The reason that the backend gives for the removal of a comment, for its author.
+pub(crate) const REMOVAL_REASON: &str = "off topic";
+
 /// A comment under a post.
 #[derive(Clone, Debug)]
 pub(crate) struct Comment {
@@ -55,11 +58,29 @@ impl Model {
         self.comments.insert(id, comment);
     }
 
-    /// Deletes a comment. A comment with replies remains without its text, until the last reply is deleted.
+    /// Whether the backend removed a comment, and a reader is its author, who still sees it.
+    pub(crate) fn is_removed_own(&self, reader: User, id: u64) -> bool {
+        self.removed_comments.contains(&id) && self.comments[&id].author == reader
+    }
+
+    /// Removes a comment for the backend, or restores it. A removed comment is shown as a deleted one.
+    pub(crate) fn remove_comment(&mut self, id: u64, on: bool) {
+        if on && self.emptied.insert(id) {
+            self.removed_comments.insert(id);
+        } else if !on && self.removed_comments.remove(&id) {
+            self.emptied.remove(&id);
+        }
+    }
+
+    /// Deletes a comment. A comment with replies remains without its text, until the last reply is deleted. A removed
+    /// comment remains without replies, too: it may be restored.
     pub(crate) fn uncomment(&mut self, id: u64) {
         self.emptied.insert(id);
+        let ends = |model: &Self, id: u64| {
+            model.emptied.contains(&id) && !model.removed_comments.contains(&id) && model.replies(id) == 0
+        };
         let mut next = Some(id);
-        while let Some(id) = next.filter(|id| self.emptied.contains(id) && self.replies(*id) == 0) {
+        while let Some(id) = next.filter(|id| ends(self, *id)) {
             next = self.comments.remove(&id).and_then(|comment| comment.reply_to);
         }
         self.forget_marks();
@@ -128,5 +149,27 @@ mod tests {
         assert!(model.finds_comment("eve", 4), "what was deleted keeps nobody away");
         model.uncomment(4);
         assert_eq!((model.comments.len(), model.emptied.len(), model.how_many(Mark::CommentLike, 2)), (0, 0, 0));
+    }
+
+    #[test]
+    fn removed_comments_stay_without_replies_and_come_back() {
+        let mut model = with_post();
+        say(&mut model, 2, "bo", None);
+        say(&mut model, 3, "cy", Some(2));
+        model.mark(Mark::CommentLike, "dee", 2, true);
+        model.set(Edge::Hide, "bo", "eve", true);
+        model.remove_comment(2, true);
+        model.remove_comment(2, true);
+        assert_eq!((model.counts(1), model.how_many(Mark::CommentLike, 2)), ([0, 1, 0], 1));
+        assert!(model.finds_comment("eve", 3) && !model.finds_comment("ann", 2));
+        assert!(model.is_removed_own("bo", 2) && !model.is_removed_own("ann", 2));
+        model.uncomment(3);
+        assert_eq!((model.thread("eve", 1, None), model.replies(2)), (vec![2], 0));
+        model.remove_comment(2, false);
+        assert_eq!((model.thread("eve", 1, None), model.thread("ann", 1, None)), (vec![], vec![2]));
+        assert_eq!((model.counts(1), model.how_many(Mark::CommentLike, 2)), ([0, 1, 0], 1));
+        model.remove_comment(2, false);
+        model.uncomment(2);
+        assert_eq!((model.comments.len(), model.removed_comments.len()), (0, 0));
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::actions::Call;
 use crate::api::attempt_named;
 use crate::model::{USERS, User};
 use crate::plan::Moment;
 use crate::reader::Reader;
 use crate::redis_server::RedisServer;
+use crate::requests::Call;
 use crate::server::Server;
 
 /// The stores of a world.

@@ -254,7 +254,8 @@ async fn a_collector_that_hangs_delays_nothing_and_costs_bounded_memory() {
     };
     // The queue and one batch hold 2,560.
     let longest = join_all((0..8).map(|_| longest_of(&node, 400))).await.into_iter().max().unwrap_or_default();
-    assert!(longest < Duration::from_secs(2), "a request took {longest:?}");
+    // One that waited for the collector would take its time limit of 5 s.
+    assert!(longest < Duration::from_secs(4), "a request took {longest:?}");
     assert!(spans("dropped").await >= 3_200.0 - 2_560.0 - 512.0, "{} were dropped", spans("dropped").await);
     assert_eq!(spans("sent").await, 0.0);
     let begun = Instant::now();

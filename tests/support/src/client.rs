@@ -383,8 +383,8 @@ impl Client {
         self.hear_before(Instant::now() + patience).await
     }
 
-    /// Waits for the next message. Returns `None` after the deadline. Who waits for one among several messages sets one
-    /// deadline for all: the pings of a server that does nothing else would extend any other limit for ever.
+    /// Waits for the next message. Returns `None` after the deadline. A test that waits for one of several messages has
+    /// one deadline for all of them: the server's pings would extend a limit for each message for ever.
     async fn hear_before(&mut self, deadline: Instant) -> Option<Heard> {
         loop {
             if let Some(line) = self.lines.pop_front() {
