@@ -404,5 +404,5 @@ async fn changes_are_announced_when_redis_takes_them_again() {
 async fn changes_of_a_killed_node_are_found() {
     let (mut cluster, scenes) = with_unannounced_changes().await;
     cluster.nodes[1].kill();
-    all_are_gone(&scenes, &cluster.nodes[0], Duration::from_secs(25)).await;
+    all_are_gone(&scenes, &cluster.nodes[0], Duration::from_secs(40)).await;
 }
