@@ -76,7 +76,7 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
                 model.posts.values().filter_map(|post| Some((post.author, model.posts.get(&post.quote?)?.author)));
             let quotes: Vec<(User, User)> = quotes.collect();
             Some(if quotes.is_empty() || random.below(4) == 0 {
-                Act::DetachAll { by, user: *random.pick(&USERS) }
+                Act::DetachAll { by, user: random.pick(&USERS) }
             } else {
                 let (user, by) = *random.pick(&quotes);
                 Act::DetachAll { by, user }
