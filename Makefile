@@ -6,7 +6,7 @@ SECONDS ?= 600
 
 .DELETE_ON_ERROR:
 .PHONY: test lint unit page types sdk sdk-java generated-clients client browser browser-short deps bench soak chaos
-.PHONY: fuzz fuzz-build build dist recording
+.PHONY: former fuzz fuzz-build build dist recording
 
 # Everything; the last line is the summary.
 test: deps lint
@@ -106,6 +106,10 @@ soak:
 # The long forms of the resilience suite: more rounds, and pauses past every lease.
 chaos:
 	FEEDLINE_CHAOS=1 $(CARGO) test --workspace --test resilience
+
+# A node of a former build, the program FORMER, beside one of this build: before a release, with the one before it.
+former:
+	FEEDLINE_FORMER=$(abspath $(FORMER)) $(CARGO) test --workspace --test resilience -- --ignored former_build::
 
 # Each fuzz target with coverage, for RUNS inputs (10,000,000).
 fuzz:

@@ -75,8 +75,9 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
             let quotes =
                 model.posts.values().filter_map(|post| Some((post.author, model.posts.get(&post.quote?)?.author)));
             let quotes: Vec<(User, User)> = quotes.collect();
+            let anybody = *random.pick(&USERS);
             Some(if quotes.is_empty() || random.below(4) == 0 {
-                Act::DetachAll { by, user: random.pick(&USERS) }
+                Act::DetachAll { by, user: anybody }
             } else {
                 let (user, by) = *random.pick(&quotes);
                 Act::DetachAll { by, user }

@@ -12,6 +12,7 @@ mod edits;
 mod emulation;
 mod erasures;
 mod fingerprints;
+mod former_build;
 mod full_disk;
 mod hints;
 mod idempotency;

@@ -52,6 +52,7 @@ pub enum ServerOutput {
 
 /// A running Feedline.
 pub struct Server {
+    program: PathBuf,
     child: Child,
     port: u16,
     dir: TempDir,
@@ -106,10 +107,19 @@ impl Server {
         let data = dir.path().join("data").display().to_string();
         let env = [("server.data_dir", data.as_str()), ("server.drain", "100ms")];
         let env = env.map(|(key, value)| (variable(key), value.to_owned()));
-        Self::launch(dir, env.into(), None, ServerOutput::File).await
+        Self::launch(binary(), dir, env.into(), None, ServerOutput::File).await
+    }
+
+    /// Starts another program, such as that of a former build.
+    pub async fn start_program(program: PathBuf, keys: &[(&str, &str)]) -> Self {
+        Self::start_of(program, ServerOutput::File, None, keys).await
     }
 
     async fn start_writing_to(output: ServerOutput, open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
+        Self::start_of(binary(), output, open_files, keys).await
+    }
+
+    async fn start_of(program: PathBuf, output: ServerOutput, open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let data = dir.path().join("data").display().to_string();
         let env = [
@@ -127,10 +137,11 @@ impl Server {
         let rates = RATES.map(|rate| (rate, "0"));
         let env = env.iter().chain(&rates).chain(keys);
         let env = env.map(|(key, value)| (variable(key), (*value).to_owned())).collect();
-        Self::launch(dir, env, open_files, output).await
+        Self::launch(program, dir, env, open_files, output).await
     }
 
     async fn launch(
+        program: PathBuf,
         dir: TempDir,
         mut env: Vec<(String, String)>,
         open_files: Option<u32>,
@@ -145,12 +156,12 @@ impl Server {
             assert!(attempts < 20, "other processes take every port");
             let port = crate::ports::free_port();
             env.last_mut().expect("just put there").1 = format!("127.0.0.1:{port}");
-            let mut child = spawn(&env, &dir, open_files, &output);
+            let mut child = spawn(&program, &env, &dir, open_files, &output);
             if matches!(output, ServerOutput::Pipe(_)) || listening(&mut child, &log).await {
                 break (child, port);
             }
         };
-        let server = Self { child, port, dir, env, open_files, output };
+        let server = Self { program, child, port, dir, env, open_files, output };
         server.ready().await;
         crate::contract::learn(port).await;
         server
@@ -199,7 +210,7 @@ impl Server {
 
     /// Starts it again on the same port and data, after [`kill`](Self::kill) or [`stop`](Self::stop).
     pub async fn start_again(&mut self) {
-        self.child = spawn(&self.env, &self.dir, self.open_files, &self.output);
+        self.child = spawn(&self.program, &self.env, &self.dir, self.open_files, &self.output);
         self.ready().await;
     }
 
@@ -211,7 +222,7 @@ impl Server {
     /// The program with the configuration of this server, to be started by the test.
     pub fn program(&self, args: &[&str]) -> Command {
         let env = self.env.iter().map(|(key, value)| (key, value));
-        let mut command = Command::new(binary());
+        let mut command = Command::new(&self.program);
         command.args(args).current_dir(self.dir.path()).env_clear().envs(env);
         command
     }
@@ -419,7 +430,13 @@ pub(crate) fn binary() -> PathBuf {
     )
 }
 
-fn spawn(env: &[(String, String)], dir: &TempDir, open_files: Option<u32>, output: &ServerOutput) -> Child {
+fn spawn(
+    program: &PathBuf,
+    env: &[(String, String)],
+    dir: &TempDir,
+    open_files: Option<u32>,
+    output: &ServerOutput,
+) -> Child {
     let log = OpenOptions::new().create(true).append(true).open(dir.path().join("log")).expect("a log file");
     let stdio = || match output {
         ServerOutput::File => Stdio::from(log.try_clone().expect("a second handle")),
@@ -430,7 +447,7 @@ fn spawn(env: &[(String, String)], dir: &TempDir, open_files: Option<u32>, outpu
     Command::new("/bin/sh")
         .arg("-c")
         .arg(format!("trap '' XFSZ && {limit}exec \"$0\" \"$@\""))
-        .arg(binary())
+        .arg(program)
         .arg("serve")
         .current_dir(dir.path())
         .env_clear()
