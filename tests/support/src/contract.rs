@@ -27,6 +27,10 @@ struct Contract {
 
 /// Reads the documents from the server at this port, unless they are already loaded.
 pub(crate) async fn learn(port: u16) {
+    // The answers of a former build match its own documents.
+    if std::env::var_os("FEEDLINE_FORMER").is_some() {
+        return;
+    }
     CONTRACT
         .get_or_init(|| async {
             let document = async |path| Server::http_at(port, "GET", path, &[], "").await.expect("a document").body;
