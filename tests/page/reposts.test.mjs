@@ -270,6 +270,7 @@ test("one's quote shows what it quotes before it is stored", async () => {
 
 /** The server's rules, in the words of the specification. */
 class Model {
+  /** What the reader's timeline has. Ann is the reader: her own reposts are not counted. */
   followed = new Set(["ann", "bo"]);
   posts = new Map();
   log = [];
@@ -297,12 +298,16 @@ class Model {
       if (one.id <= id) continue;
       if (one.id - last >= DAY) break;
       last = one.id;
-      people.push(one.author);
+      if (one.author !== "ann") people.push(one.author);
     }
     return people.length > 0 ? { people: people.slice(0, 3), count: people.length } : undefined;
   }
 
-  render = (one) => (one.repost ? repostOf(one.id, one.author, post(one.repost, { author: "x" })) : post(one.id, one));
+  render = (one) => {
+    const reposts = [...this.posts.values()].filter(({ repost }) => repost === (one.repost ?? one.id)).length;
+    if (!one.repost) return post(one.id, { ...one, reposts });
+    return repostOf(one.id, one.author, post(one.repost, { author: "x", reposts }));
+  };
   page(before, size) {
     const all = this.shown().filter(({ id }) => id < before);
     const items = all.slice(0, size).map((one) => ({ ...this.render(one), reposted_by: this.repeatsOf(one) }));
@@ -354,6 +359,8 @@ test("any order of reposts, undos, follows, deletions and reads ends where the p
         const with_ = left.repost ? [left] : [left, ...all.filter(({ repost }) => repost === left.id)];
         const remove = () => with_.forEach(({ id }) => model.posts.delete(id));
         model.leave(with_, remove, (one) => (one === left ? "deleted" : "hidden"));
+      } else if (author === "ann") {
+        return;
       } else if (model.followed.has(author)) {
         const theirs = all.filter((one) => one.author === author);
         model.leave(theirs, () => model.followed.delete(author), () => "unfollowed");
@@ -368,7 +375,7 @@ test("any order of reposts, undos, follows, deletions and reads ends where the p
     let floors;
     const size = 2 + below(4);
     const open = () => {
-      list = new PostList(true);
+      list = new PostList(true, "ann");
       delivered = model.log.length;
       floors = [];
       list.take(model.page(Infinity, size));

@@ -146,6 +146,7 @@ export class PostList {
     const isRoot = !left && [...this.posts.values()].some((one) => isStub(one) && isWithin(id, one.id));
     this.isStale ||= isRoot || this.#told.has(id) || (isCounted && left?.isRepeat !== false);
     if (left) this.#promote(left);
+    if (left) this.isStale ||= this.#mayHideOwn(left);
   }
   /** Shows the repost that a post or repost kept from being shown, now that this one has left. @param {Post} left */
   #promote(left) {
@@ -164,6 +165,12 @@ export class PostList {
     }
     this.#fold(postOf(left));
   }
+  /** Whether the reader's own repost may repeat what left: pages do not name it. @param {Post} left */
+  #mayHideOwn(left) {
+    const { reposts = 0 } = left.repost ?? left;
+    const isKnown = [left, ...this.#sourcesOf(postOf(left))].some((one) => one.repost && one.author === this.#user);
+    return this.#user !== "" && !isKnown && reposts > (left.repost ? 1 : 0);
+  }
   /** What brings a post into the list, oldest first: itself, and reposts of it. @param {number} id */
   #sourcesOf(id) { return newestFirst(this.posts).filter((post) => postOf(post) === id).reverse(); }
   /** Hides the reposts of a post that repeat others, and says who made them. @param {number} id */
@@ -181,10 +188,12 @@ export class PostList {
         // What is known in full was shown once: it is counted only if it had become a repeat before the page was read.
         const wasRepeat = isStub(post) || isWithin(root.counted, last);
         const isCounted = wasRepeat && (post.at ?? FINAL) <= root.at;
-        if (isCounted || [this.#user, ...root.people].includes(post.author)) root.counted = last;
+        if (isCounted || root.people.includes(post.author)) root.counted = last;
         else {
-          root.people.push(post.author, ...people);
-          root.count += 1 + count;
+          // The reader's own is not counted, but those that repeat it are.
+          const by = post.author === this.#user ? [] : [post.author];
+          root.people.push(...by, ...people);
+          root.count += by.length + count;
           // What follows was counted for the one that was shown, if at all.
           if (!isStub(post)) Object.assign(root, { at, counted: last });
         }
