@@ -168,7 +168,8 @@ fn app_event(number: u64, to: &str, from: Option<&str>, key: &str) -> Notificati
         title: format!("{key}, {number}"),
         body: String::new(),
         url: None,
-        data: None,
+        // PostgreSQL does not read JSON with an escaped NUL.
+        data: Some(serde_json::Map::from_iter([("x".to_owned(), "\0".into())])),
         push: true,
     };
     let kind = NotificationKind::App(AppGroup::of(&content));

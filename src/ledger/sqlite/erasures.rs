@@ -193,7 +193,8 @@ fn erase_likes(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result
 /// that was dropped, with some of its people left, has no owner to report: the erased user takes that place, so no
 /// other user is notified.
 const NOTICES: &str = "SELECT p.notification, coalesce(n.user, p.person), \
-    p.ended = 0 AND n.id IS NOT NULL, coalesce(n.people <= 1, 0), n.object \
+    p.ended = 0 AND n.id IS NOT NULL, coalesce(n.people <= 1, 0), \
+    CASE WHEN n.kind = 'app' THEN n.object END \
     FROM notification_people p INDEXED BY notification_people_person \
     LEFT JOIN notifications n ON n.id = p.notification WHERE p.person = ?1 LIMIT ?2";
 
@@ -205,27 +206,26 @@ struct LeftGroup {
     is_member: bool,
     /// Whether nobody else is in it.
     is_alone: bool,
-    object: Option<String>,
+    /// Of a group of the application: its object.
+    app: Option<String>,
 }
 
 fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec<(UserId, NotificationId)>> {
     let read = |row: &Row<'_>| {
-        let (group, owner) = (row.get(0)?, user_id_at(row, 1)?);
-        Ok(LeftGroup { group, owner, is_member: row.get(2)?, is_alone: row.get(3)?, object: row.get(4)? })
+        let owner = user_id_at(row, 1)?;
+        Ok(LeftGroup { group: row.get(0)?, owner, is_member: row.get(2)?, is_alone: row.get(3)?, app: row.get(4)? })
     };
     let mut statement = db.prepare_cached(NOTICES)?;
     let groups = statement.query_map(params![user.as_str(), count(limit)], read)?;
     let groups = groups.collect::<rusqlite::Result<Vec<LeftGroup>>>()?;
-    let leave = |LeftGroup { group, owner, is_member, is_alone, object }: LeftGroup| {
+    let leave = |LeftGroup { group, owner, is_member, is_alone, app }: LeftGroup| {
         let sql = "DELETE FROM notification_people WHERE notification = ?1 AND person = ?2";
         db.prepare_cached(sql)?.execute(params![group, user.as_str()])?;
         if !is_member {
             return Ok((owner, NotificationId(natural(group))));
         }
         // Nothing else is known of what a group of the application says.
-        let sql = "DELETE FROM app_notifications WHERE user = ?1 AND object = ?2 \
-                   AND lower(json_extract(content, '$.from')) = ?3";
-        let is_theirs = db.prepare_cached(sql)?.execute(params![owner.as_str(), object, user.as_str()])? > 0;
+        let is_theirs = app.map_or(Ok(false), |object| remove_content(db, &owner, &object, user))?;
         if is_alone || is_theirs {
             notification_removal::remove_group(db, group)?;
             // Rows of people who left it.
@@ -240,6 +240,13 @@ fn notices(db: &Connection, user: &UserId, limit: usize) -> rusqlite::Result<Vec
         Ok((owner, NotificationId(natural(group))))
     };
     groups.into_iter().map(leave).collect()
+}
+
+/// Removes what a group of the application says, if it was said on behalf of a user. Returns whether it was.
+fn remove_content(db: &Connection, owner: &UserId, object: &str, by: &UserId) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM app_notifications WHERE user = ?1 AND object = ?2 \
+               AND lower(json_extract(content, '$.from')) = ?3";
+    Ok(db.prepare_cached(sql)?.execute(params![owner.as_str(), object, by.as_str()])? > 0)
 }
 
 /// Rows that need no other change.

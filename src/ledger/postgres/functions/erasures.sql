@@ -1,4 +1,4 @@
--- revision: 9
+-- revision: 10
 -- Erasures of users, in steps of a bounded number of rows.
 
 -- Makes a user a tombstone, known or not, and begins the erasure. Returns false if the user is one already.
@@ -144,8 +144,10 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         people_left := left_group.people;
         IF left_group.kind = 'app' THEN
+            -- The application's data may contain an escaped NUL, which the JSON functions refuse.
             DELETE FROM app_notifications
-            WHERE owner = entry.owner AND object = left_group.object AND lower(content::json ->> 'from') = p_user;
+            WHERE owner = entry.owner AND object = left_group.object
+                AND lower(replace(content, '\u0000', '\ufffd')::json ->> 'from') = p_user;
             -- Nothing else is known of what the group says.
             IF FOUND THEN
                 people_left := 0;
