@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use feedline::ledger::{
-    Ledger, LedgerError, PeopleStore, PostgresLedger, PostgresOptions, PostgresUrl, RestrictionStore,
+    Ledger, LedgerError, PeopleStore, PostgresLedger, PostgresOptions, PostgresUrl, PullLogStore, RestrictionStore,
 };
 use feedline::model::UserId;
 use futures::future::join_all;
@@ -70,7 +70,10 @@ async fn databases_of_the_first_schema_are_migrated() {
              INSERT INTO schema_migrations VALUES (1, 1, 0);
              INSERT INTO users (id, name, created_at) VALUES ('ann', 'Ann', 1), ('bo', '', 1);
              INSERT INTO restrictions (maker, target, kind, at) VALUES ('ann', 'bo', 'mute', 5);
-             INSERT INTO restricted_by (maker, target, kind) VALUES ('ann', 'bo', 'mute')",
+             INSERT INTO restricted_by (maker, target, kind) VALUES ('ann', 'bo', 'mute');
+             INSERT INTO topics (name, folded, posts, last) VALUES ('rust', 'rust', 2, 2000000000000);
+             INSERT INTO post_counts (post, likes) VALUES (7, 3);
+             INSERT INTO pulled (mark, job, author, kind, post, repeated, at) VALUES (7, 7, 'ann', 'p', 7, false, 7)",
         )
         .await
         .unwrap();
@@ -78,6 +81,9 @@ async fn databases_of_the_first_schema_are_migrated() {
     let [ann, bo] = ["ann", "bo"].map(|user| UserId::parse(user).unwrap());
     assert!(ledger.relations(&[(ann.clone(), bo)]).await.unwrap()[0].muted);
     assert_eq!(ledger.users(&[ann]).await.unwrap()[0].name, "Ann");
+    assert_eq!(ledger.pulled_after(0, 9).await.unwrap().len(), 1);
+    let row = "SELECT period = last >> 24 AND likes = 3 AND reposts = 0 FROM topics, post_counts";
+    assert!(first.query_one(row, &[]).await.unwrap().get::<_, bool>(0));
     ledger.close().await;
 }
 
@@ -131,6 +137,21 @@ async fn migrations_that_wait_for_a_lock_fail_with_the_reason() {
     assert!(said.ends_with("needs a lock that somebody else holds, see pg_locks: gave up after 300ms"), "{said}");
     other.batch_execute("ROLLBACK").await.unwrap();
     open_at(server, &name).await.close().await;
+}
+
+/// A migration that deadlocks with calls, or waits for them, begins again.
+#[tokio::test]
+async fn migrations_begin_again_when_a_lock_is_free() {
+    let server = shared();
+    let name = server.database("template1").await;
+    let other = server.client(&name).await;
+    other.batch_execute("BEGIN; CREATE TABLE users (id int)").await.unwrap();
+    let opening = tokio::spawn(PostgresLedger::open(postgres_options(server, &name)));
+    // Longer than a step waits for a lock.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert!(!opening.is_finished());
+    other.batch_execute("ROLLBACK").await.unwrap();
+    opening.await.unwrap().expect("it opens").close().await;
 }
 
 #[tokio::test]

@@ -1,50 +1,7 @@
 -- Timelines that people compose: standings, locked accounts, reposts and quotes, filters, lists, followed topics, and
 -- notifications of the application. Programs that know version 1 only go on beside newer ones.
-
--- Columns
--- -------
-
--- Followers of a locked account are accepted one by one, and its public posts are for them only.
-ALTER TABLE users ADD COLUMN locked boolean NOT NULL DEFAULT false;
--- Few accounts are locked, so a look-up of one that is not costs little.
-CREATE INDEX users_locked ON users (id) WHERE locked;
-
--- `pinned`: a JSON array of post ids; NULL: none. `quotable`: who may quote the user's posts; NULL: everyone.
-ALTER TABLE profiles ADD COLUMN pinned text, ADD COLUMN quotable text CHECK (quotable IN ('followers', 'nobody'));
-
-ALTER TABLE post_counts
-    ADD COLUMN reposts bigint NOT NULL DEFAULT 0, ADD COLUMN quotes bigint NOT NULL DEFAULT 0;
-
--- Other users do not see it, and counts omit it.
-ALTER TABLE favourites ADD COLUMN private boolean NOT NULL DEFAULT false;
-ALTER TABLE favourite_holders ADD COLUMN private boolean NOT NULL DEFAULT false;
-DROP INDEX favourite_holders_listed;
-CREATE INDEX favourite_holders_listed ON favourite_holders (type, object, seq) WHERE NOT private;
-
--- In their timeline, `maker` does not see the reposts of `target` (reposts), or neither posts nor reposts, because an
--- exclusive list of `maker` has `target` (listed). `until`: when a mute ends by itself; NULL: never.
-ALTER TABLE restrictions
-    DROP CONSTRAINT restrictions_kind_check,
-    ADD CONSTRAINT restrictions_kind_check CHECK (kind IN ('hide', 'mute', 'block', 'reposts', 'listed')),
-    ADD COLUMN until bigint;
-CREATE INDEX restrictions_due ON restrictions (until) WHERE until IS NOT NULL;
-
--- `period`: the time of `last` in units of 4.1 s. It is indexed instead of `last`, so that the updates of a topic with
--- many posts leave the indexes as they are (HOT). A page sorts the topics of one such time.
-ALTER TABLE topics ADD COLUMN period bigint NOT NULL GENERATED ALWAYS AS (last >> 24) STORED;
-DROP INDEX topics_recent;
--- Topics by their latest activity.
-CREATE INDEX topics_recent ON topics (period);
-
--- `job` is NULL in an entry for followers of topics and for lists. A repeated job appends it again, and inboxes ignore
--- it. `topics`: NULL: the entry is for the followers of the author; otherwise for users who follow one of these topics,
--- and for lists that have one of them or the author.
-ALTER TABLE pulled ALTER COLUMN job DROP NOT NULL, ADD COLUMN topics text[] COLLATE "C";
-DROP INDEX pulled_author;
--- The entries for the followers of an author after a mark.
-CREATE INDEX pulled_author ON pulled (author, mark) WHERE topics IS NULL;
--- The entries for lists that have an author, after a mark.
-CREATE INDEX pulled_listed ON pulled (author, mark) WHERE topics IS NOT NULL;
+--
+-- What every request reads is changed last: its locks are held to the end.
 
 -- Tables
 -- ------
@@ -244,3 +201,48 @@ BEGIN
             part, part);
     END LOOP;
 END $$;
+
+-- Columns
+-- -------
+
+-- `pinned`: a JSON array of post ids; NULL: none. `quotable`: who may quote the user's posts; NULL: everyone.
+ALTER TABLE profiles ADD COLUMN pinned text, ADD COLUMN quotable text CHECK (quotable IN ('followers', 'nobody'));
+
+ALTER TABLE post_counts
+    ADD COLUMN reposts bigint NOT NULL DEFAULT 0, ADD COLUMN quotes bigint NOT NULL DEFAULT 0;
+
+-- Other users do not see it, and counts omit it.
+ALTER TABLE favourites ADD COLUMN private boolean NOT NULL DEFAULT false;
+ALTER TABLE favourite_holders ADD COLUMN private boolean NOT NULL DEFAULT false;
+DROP INDEX favourite_holders_listed;
+CREATE INDEX favourite_holders_listed ON favourite_holders (type, object, seq) WHERE NOT private;
+
+-- In their timeline, `maker` does not see the reposts of `target` (reposts), or neither posts nor reposts, because an
+-- exclusive list of `maker` has `target` (listed). `until`: when a mute ends by itself; NULL: never.
+ALTER TABLE restrictions
+    DROP CONSTRAINT restrictions_kind_check,
+    ADD CONSTRAINT restrictions_kind_check CHECK (kind IN ('hide', 'mute', 'block', 'reposts', 'listed')),
+    ADD COLUMN until bigint;
+CREATE INDEX restrictions_due ON restrictions (until) WHERE until IS NOT NULL;
+
+DROP INDEX topics_recent;
+-- `period`: the time of `last` in units of 4.1 s. It is indexed instead of `last`, so that the updates of a topic with
+-- many posts leave the indexes as they are (HOT). A page sorts the topics of one such time.
+ALTER TABLE topics ADD COLUMN period bigint NOT NULL GENERATED ALWAYS AS (last >> 24) STORED;
+-- Topics by their latest activity.
+CREATE INDEX topics_recent ON topics (period);
+
+-- `job` is NULL in an entry for followers of topics and for lists. A repeated job appends it again, and inboxes ignore
+-- it. `topics`: NULL: the entry is for the followers of the author; otherwise for users who follow one of these topics,
+-- and for lists that have one of them or the author.
+ALTER TABLE pulled ALTER COLUMN job DROP NOT NULL, ADD COLUMN topics text[] COLLATE "C";
+DROP INDEX pulled_author;
+-- The entries for the followers of an author after a mark.
+CREATE INDEX pulled_author ON pulled (author, mark) WHERE topics IS NULL;
+-- The entries for lists that have an author, after a mark.
+CREATE INDEX pulled_listed ON pulled (author, mark) WHERE topics IS NOT NULL;
+
+-- Followers of a locked account are accepted one by one, and its public posts are for them only.
+ALTER TABLE users ADD COLUMN locked boolean NOT NULL DEFAULT false;
+-- Few accounts are locked, so a look-up of one that is not costs little.
+CREATE INDEX users_locked ON users (id) WHERE locked;

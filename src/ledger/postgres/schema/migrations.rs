@@ -37,6 +37,10 @@ pub(super) const MIGRATION_LOCK: i64 = 0x6665_6564_6c69_6e65;
 /// How often a node checks whether another node has finished its migrations.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How long a step waits for a lock, and about how long a transaction that got none waits before it begins again. Calls
+/// of other nodes queue behind a step that waits, and have time limits.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
 /// How often a waiting node logs that it waits.
 const WAIT_LOG_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -94,18 +98,20 @@ impl Schema {
     pub(super) async fn apply(&self, endpoint: &Endpoint) -> Result<()> {
         // Without a commit, the end of the connection takes everything back.
         let client = endpoint.connect(|| ()).await?;
-        let applied = async {
-            begin_alone(&client, endpoint).await?;
-            check_server(&client).await?;
-            let changed = self.apply_pending(&client, &endpoint.name).await?;
-            client.batch_execute("COMMIT").await?;
-            if !changed.is_empty() {
-                tracing::info!(ledger = endpoint.name, files = changed.join(" "), "replaced functions of the database");
+        let began = Instant::now();
+        let applied = loop {
+            match self.apply_once(&client, endpoint).await {
+                Err(MigrationError::Database(error)) if is_held_up(&error) && began.elapsed() < endpoint.patience => {
+                    tracing::info!(ledger = endpoint.name, "a step of the schema waits for a lock, see pg_locks");
+                    client.batch_execute("ROLLBACK").await.map_err(|error| endpoint.explain(&error))?;
+                    // The calls of other nodes run meanwhile.
+                    tokio::time::sleep(LOCK_WAIT.mul_f64(rand::random_range(0.5..1.0))).await;
+                }
+                applied => break applied,
             }
-            Ok(())
         };
-        applied.await.map_err(|problem| match problem {
-            MigrationError::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+        applied.map_err(|problem| match problem {
+            MigrationError::Database(error) if is_held_up(&error) => {
                 let name = &endpoint.name;
                 let patience = endpoint.patience;
                 let why = "a step of the schema needs a lock that somebody else holds, see pg_locks";
@@ -115,6 +121,17 @@ impl Schema {
             MigrationError::Unfit(why) => LedgerError::Failed(format!("{}: {why}", endpoint.name)),
             MigrationError::TimedOut(why) => LedgerError::Unreachable(format!("{}: {why}", endpoint.name)),
         })
+    }
+
+    async fn apply_once(&self, client: &Client, endpoint: &Endpoint) -> std::result::Result<(), MigrationError> {
+        begin_alone(client, endpoint).await?;
+        check_server(client).await?;
+        let changed = self.apply_pending(client, &endpoint.name).await?;
+        client.batch_execute("COMMIT").await?;
+        if !changed.is_empty() {
+            tracing::info!(ledger = endpoint.name, files = changed.join(" "), "replaced functions of the database");
+        }
+        Ok(())
     }
 
     /// Applies what is missing. Returns the names of the changed functions' files.
@@ -159,7 +176,7 @@ async fn begin_alone(client: &Client, endpoint: &Endpoint) -> std::result::Resul
     let Endpoint { name, patience, .. } = endpoint;
     let begin = format!(
         "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {}",
-        patience.as_millis().max(1)
+        LOCK_WAIT.min(*patience).as_millis().max(1)
     );
     let began = Instant::now();
     let mut logged: Option<Instant> = None;
@@ -193,6 +210,11 @@ async fn lock_holder(client: &Client) -> std::result::Result<String, Error> {
     let row = client.query_opt(sql, &[&MIGRATION_LOCK]).await?;
     let process = row.map(|row| row.try_get::<_, i32>(0)).transpose()?;
     Ok(process.map_or_else(|| "it".to_owned(), |process| format!("the server's process {process}")))
+}
+
+/// Whether another transaction held what a step needs.
+fn is_held_up(error: &Error) -> bool {
+    [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::T_R_DEADLOCK_DETECTED].map(Some).contains(&error.code())
 }
 
 async fn check_server(client: &Client) -> std::result::Result<(), MigrationError> {
