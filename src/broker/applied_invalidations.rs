@@ -15,7 +15,7 @@ const MAX_RECENT: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct AppliedInvalidations {
     count: AtomicU64,
-    /// The newest ones, the newest last: the two users of a relation. `None`: anything else, or everything.
+    /// The newest ones, the newest last: the two users of a relation. `None`: anything else.
     recent: Mutex<VecDeque<Option<[UserId; 2]>>>,
 }
 
@@ -24,10 +24,10 @@ impl AppliedInvalidations {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Counts an invalidation; `None` is one of everything.
-    pub(super) fn add(&self, change: Option<&Invalidation>) {
+    /// Counts an invalidation.
+    pub(super) fn add(&self, change: &Invalidation) {
         let users = match change {
-            Some(Invalidation::Relation(one, other)) => Some([one.clone(), other.clone()]),
+            Invalidation::Relation(one, other) => Some([one.clone(), other.clone()]),
             _ => None,
         };
         let mut recent = self.recent.lock();
@@ -64,14 +64,14 @@ mod tests {
     fn only_relations_are_told_apart() {
         let applied = AppliedInvalidations::default();
         let is_ann = |one: &UserId, other: &UserId| [one, other].contains(&&id("ann"));
-        applied.add(Some(&Invalidation::Relation(id("ann"), id("bo"))));
+        applied.add(&Invalidation::Relation(id("ann"), id("bo")));
         assert!(applied.any_since(0, is_ann));
         assert!(!applied.any_since(1, is_ann), "it was applied before");
-        applied.add(Some(&Invalidation::Relation(id("bo"), id("cy"))));
+        applied.add(&Invalidation::Relation(id("bo"), id("cy")));
         assert!(!applied.any_since(1, is_ann));
-        for change in [Some(Invalidation::Post(PostId(7))), Some(Invalidation::User(id("dee"))), None] {
+        for change in [Invalidation::Post(PostId(7)), Invalidation::User(id("dee")), Invalidation::All] {
             let known = applied.count();
-            applied.add(change.as_ref());
+            applied.add(&change);
             assert!(applied.any_since(known, |_, _| false), "{change:?}");
         }
     }
@@ -79,9 +79,9 @@ mod tests {
     #[test]
     fn older_ones_than_are_known_concern_everything() {
         let applied = AppliedInvalidations::default();
-        applied.add(Some(&Invalidation::Relation(id("a"), id("b"))));
+        applied.add(&Invalidation::Relation(id("a"), id("b")));
         for _ in 0..MAX_RECENT {
-            applied.add(Some(&Invalidation::Relation(id("a"), id("b"))));
+            applied.add(&Invalidation::Relation(id("a"), id("b")));
         }
         assert!(applied.any_since(0, |_, _| false));
         assert!(!applied.any_since(1, |_, _| false));

@@ -79,8 +79,8 @@ impl CacheLease {
         self.applied.count()
     }
 
-    /// Counts an invalidation that was applied; `None` is one of everything.
-    pub fn count_invalidation(&self, change: Option<&Invalidation>) {
+    /// Counts an invalidation that was applied.
+    pub fn count_invalidation(&self, change: &Invalidation) {
         self.applied.add(change);
     }
 

@@ -196,19 +196,19 @@ impl Invalidator {
             });
         }
         // Counted last: a render context prepared before this is rendered again, see `EventRenderer::is_current`.
-        changes.iter().for_each(|change| self.lease.count_invalidation(Some(change)));
+        changes.iter().for_each(|change| self.lease.count_invalidation(change));
     }
 
     /// Clears the caches that could miss a change of a node that was killed before its invalidation.
     pub(crate) fn clear_lasting(&self) {
         self.lasting.iter().for_each(|cache| cache.clear());
-        self.lease.count_invalidation(None);
+        self.lease.count_invalidation(&Invalidation::All);
     }
 
     /// Clears the caches of this node: it may have missed invalidations.
     pub(crate) fn clear(&self) {
         self.caches.iter().for_each(|cache| cache.clear());
-        self.lease.count_invalidation(None);
+        self.lease.count_invalidation(&Invalidation::All);
     }
 }
 

@@ -46,7 +46,7 @@ impl ErasedUsers {
     pub(crate) fn hide(&self, user: &UserId) {
         if self.insert(user) {
             // Entries that are being rendered are rendered again.
-            self.lease.count_invalidation(None);
+            self.lease.count_invalidation(&Invalidation::Erased(user.clone()));
             self.checks.check_user(user);
             // The entry in the ledger's log arrives later, or is read now.
             self.log_grown.notify_one();

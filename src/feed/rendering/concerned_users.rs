@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn relations_of_others_concern_no_delivery() {
-        let (timeline, topic) = (Audience::Timeline(id("fan")), Audience::Topic("rust".into()));
+        let timeline = Audience::Timeline(id("fan"));
+        let topic = Audience::Topic("rust".into());
         let post = Entry::Post(POST);
         for (audience, pair, expected) in [
             (&timeline, ["fan", "ann"], true),
@@ -114,7 +115,8 @@ mod tests {
         assert!(concerns(&timeline, &post, Some(PostId(1)), ["bo", "cy"]));
         assert!(concerns(&Audience::Notifications(id("fan")), &post, None, ["bo", "cy"]));
         let comment = CommentChanged { comment: CommentId(1), is_edit: false, people: vec![id("dee"), id("eve")] };
-        let (thread, comment) = (Audience::Post(POST), Entry::Comment(Box::new(comment)));
+        let comment = Entry::Comment(Box::new(comment));
+        let thread = Audience::Post(POST);
         for (pair, expected) in
             [(["bo", "dee"], true), (["eve", "bo"], true), (["bo", "ann"], true), (["bo", "cy"], false)]
         {

@@ -103,21 +103,30 @@ impl DeliveryWorker {
         let waiting: Vec<WaitingRoom<'_>> = batch.iter().filter_map(|room| Some((&**room, room.waiting()?))).collect();
         let entries = waiting.iter().map(|(_, entries)| entries);
         let mut deliveries = Deliveries::begin(&self.broadcaster, &self.base.tracer, entries);
-        let mut context = self.load(&waiting).await?;
+        let addressed: Vec<(&Audience, &Entry)> = waiting
+            .iter()
+            .flat_map(|(room, waiting)| waiting.entries.iter().map(|(_, entry)| (room.audience(), entry)))
+            .collect();
+        let mut context = self.load(&waiting, &addressed).await?;
         for _ in 0..MAX_LOADS {
             // What changed while the stores answered is loaded again: a delivery is right at its moment.
-            if self.renderer.is_current(&context, &addressed(&waiting)) {
+            if self.renderer.is_current(&context, &addressed) {
                 break;
             }
-            context = self.load(&waiting).await?;
+            context = self.load(&waiting, &addressed).await?;
         }
         waiting.iter().for_each(|(room, entries)| room.deliver(entries, &context, &mut deliveries));
         deliveries.end();
         Ok(())
     }
 
-    async fn load(&self, waiting: &[WaitingRoom<'_>]) -> Result<RenderContext, FeedError> {
-        let mut context = self.renderer.prepare(&addressed(waiting)).await?;
+    /// `addressed`: the entries that wait, each with its audience.
+    async fn load(
+        &self,
+        waiting: &[WaitingRoom<'_>],
+        addressed: &[(&Audience, &Entry)],
+    ) -> Result<RenderContext, FeedError> {
+        let mut context = self.renderer.prepare(addressed).await?;
         let mut filtering = HashSet::new();
         for (room, waiting) in waiting {
             if waiting.entries.iter().any(|(_, entry)| context.may_filter(room.audience(), entry)) {
@@ -141,13 +150,4 @@ impl DeliveryWorker {
         self.renderer.load_relations(&mut context, pairs).await?;
         Ok(context)
     }
-}
-
-/// The entries that wait, each with its audience.
-fn addressed<'a>(waiting: &'a [WaitingRoom<'_>]) -> Vec<(&'a Audience, &'a Entry)> {
-    let of_room = |(room, waiting): &'a WaitingRoom<'_>| {
-        let audience = room.audience();
-        waiting.entries.iter().map(move |(_, entry)| (audience, entry))
-    };
-    waiting.iter().flat_map(of_room).collect()
 }
