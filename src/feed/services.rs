@@ -195,7 +195,7 @@ impl Feed {
         if self.base.invalidator.repeat_failed().await {
             self.nodes.leave().await;
         } else {
-            // Lost, for the other nodes: they clear their caches.
+            // Lost, for the other nodes: they clear the caches that may miss a change.
             tracing::warn!("changes of this node could not be announced to the others");
         }
     }

@@ -193,7 +193,7 @@ impl Notifications {
     }
 
     /// The ends of reposts and quotes: their authors leave the groups of the authors of the posts. Of those that the
-    /// backend removed, and may restore, and of those with a narrower audience, the groups are checked again.
+    /// backend removed, and may restore, and of those with another audience, the groups are checked again.
     async fn add_reposts(&self, batch: &[PendingEvent], endings: &mut Endings) -> Result<()> {
         let deleted = batch.iter().filter_map(|pending| match &pending.event {
             DomainEvent::PostDeleted { author, repost: Some(repost), .. } => {
@@ -205,13 +205,13 @@ impl Notifications {
             _ => None,
         });
         let deleted: Vec<(PostId, NotificationKind, &UserId)> = deleted.collect();
-        let less_visible = batch.iter().filter_map(|pending| match &pending.event {
+        let changed = batch.iter().filter_map(|pending| match &pending.event {
             DomainEvent::PostRemoved { post, .. } | DomainEvent::PostEdited { post, still_mentioned: Some(_), .. } => {
                 Some(*post)
             }
             _ => None,
         });
-        let naming = self.base.posts.get(less_visible.collect::<Vec<_>>()).await?;
+        let naming = self.base.posts.get(changed.collect::<Vec<_>>()).await?;
         let checked = naming.values().filter_map(|cached| {
             let repost = cached.post.repost.map(|post| (post, NotificationKind::Repost(post)));
             repost.or_else(|| Some((cached.post.quote?, NotificationKind::Quote(cached.post.id))))
