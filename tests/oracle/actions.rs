@@ -9,6 +9,7 @@ use crate::lists::{List, Member};
 use crate::model::{Comment, Edge, Mark, Model, Post, User, Visibility};
 use crate::notifications::AppNotification;
 use crate::profiles::Quotable;
+use crate::reports::{Report, Reported};
 use crate::threads::thread;
 
 /// A user action.
@@ -154,6 +155,21 @@ pub(crate) enum Act {
     },
     /// The backend notifies users.
     Notify(AppNotification),
+    Report(Report),
+    /// The backend closes a report, or says that something else was done about it.
+    CloseReport {
+        id: u64,
+        action: &'static str,
+    },
+    /// Mutes a user until a time.
+    MuteBriefly {
+        from: User,
+        to: User,
+    },
+    /// The backend suspends a user until a time.
+    SuspendBriefly {
+        user: User,
+    },
 }
 
 impl Act {
@@ -164,8 +180,10 @@ impl Act {
             | Self::Delete { id, .. }
             | Self::Remove { id, .. }
             | Self::Repost { id, .. }
-            | Self::Detach { id, .. } => Some(*id),
+            | Self::Detach { id, .. }
+            | Self::Report(Report { target: Reported::Post(id), .. }) => Some(*id),
             Self::Comment(Comment { post, .. })
+            | Self::Report(Report { target: Reported::Comment { post, .. }, .. })
             | Self::Uncomment { post, .. }
             | Self::RemoveComment { post, .. }
             | Self::Mark { post, .. } => Some(*post),
@@ -179,6 +197,7 @@ impl Act {
             Self::Comment(comment) => comment.reply_to,
             Self::Uncomment { id, .. }
             | Self::RemoveComment { id, .. }
+            | Self::Report(Report { target: Reported::Comment { id, .. }, .. })
             | Self::Mark { mark: Mark::CommentLike, id, .. } => Some(*id),
             _ => None,
         }
@@ -187,8 +206,11 @@ impl Act {
     /// The user who performs the action; empty: the backend.
     pub(crate) fn by(&self) -> User {
         match self {
-            Self::Publish(Post { author: by, .. }) | Self::Comment(Comment { author: by, .. }) => by,
+            Self::Publish(Post { author: by, .. })
+            | Self::Comment(Comment { author: by, .. })
+            | Self::Report(Report { by, .. }) => by,
             Self::Set { from: by, .. }
+            | Self::MuteBriefly { from: by, .. }
             | Self::Lock { user: by, .. }
             | Self::Answer { by, .. }
             | Self::RemoveFollower { by, .. } => by,
@@ -196,6 +218,8 @@ impl Act {
             | Self::Limit { .. }
             | Self::Remove { .. }
             | Self::RemoveComment { .. }
+            | Self::CloseReport { .. }
+            | Self::SuspendBriefly { .. }
             | Self::Notify(_) => "",
             Self::CreateFilter(Filter { owner: by, .. })
             | Self::ChangeFilter { by, .. }
@@ -228,10 +252,11 @@ impl Act {
         }
     }
 
-    /// Whether the action creates an object. A second repost of a post returns the first.
+    /// Whether the action creates an object. A second repost of a post returns the first, and so does a second report.
     pub(crate) fn creates(&self, model: &Model) -> bool {
         match self {
             Self::Repost { by, id, on: true, .. } => model.repost_by(by, model.meant_by(*id)).is_none(),
+            Self::Report(report) => model.same_report(report).is_none(),
             _ => self.makes().is_some(),
         }
     }
@@ -289,8 +314,13 @@ impl Act {
             | Self::SetExclusive { id, .. }
             | Self::RenameList { id, .. }
             | Self::SetMember { id, .. }
-            | Self::DeleteList { id, .. } => *id = name(*id),
-            Self::Uncomment { id, post, .. } | Self::RemoveComment { id, post, .. } | Self::Mark { id, post, .. } => {
+            | Self::DeleteList { id, .. }
+            | Self::CloseReport { id, .. }
+            | Self::Report(Report { target: Reported::Post(id), .. }) => *id = name(*id),
+            Self::Uncomment { id, post, .. }
+            | Self::RemoveComment { id, post, .. }
+            | Self::Mark { id, post, .. }
+            | Self::Report(Report { target: Reported::Comment { id, post }, .. }) => {
                 (*id, *post) = (name(*id), name(*post));
             }
             Self::Pin { posts, .. } => posts.iter_mut().for_each(|post| *post = name(*post)),
@@ -310,6 +340,9 @@ impl Act {
             | Self::CreateFilter(_)
             | Self::CreateList(_)
             | Self::FollowTopic { .. }
+            | Self::Report(_)
+            | Self::MuteBriefly { .. }
+            | Self::SuspendBriefly { .. }
             | Self::Notify(_) => {}
         }
         self

@@ -17,7 +17,9 @@ use crate::muted::{filters, updates};
 use crate::notified::{notifications, unread_notifications};
 use crate::profiles::decided;
 use crate::random::SeededRandom;
+use crate::reports::reports;
 use crate::server::{PATIENCE, Server};
+use crate::threads::REMOVAL_REASON;
 use crate::topic_follows::{brought, followed};
 use crate::world::{Bounds, World};
 
@@ -169,6 +171,8 @@ fn as_it_is(model: &Model, reader: User, item: &Value, context: Option<FilterCon
     same(&format!("the likes, comments and favourites of {id}"), &counts, &model.counts(id).map(Some))?;
     let counts = ["reposts", "quotes"].map(|of| item[of].as_u64().and_then(|n| usize::try_from(n).ok()));
     same(&format!("the reposts and quotes of {id}"), &counts, &model.named_counts(id).map(Some))?;
+    let reason = (post.is_removed && post.author == reader).then_some(REMOVAL_REASON);
+    same(&format!("why {id} was removed, for {reader}"), &item["removed"]["reason"].as_str(), &reason)?;
     named(model, reader, item, post, context)?;
     policy(model, reader, item, post)?;
     let flags = ["liked", "favourited"].map(|flag| &item[flag]);
@@ -340,7 +344,7 @@ pub(crate) async fn look(world: &World, model: &Model, random: &mut SeededRandom
 /// Compares the data that an action changes immediately: its post, or the profiles of both users and the actor's
 /// timeline.
 pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User) -> Verdict {
-    if let Act::Set { from, to, .. } = act {
+    if let Act::Set { from, to, .. } | Act::MuteBriefly { from, to } = act {
         profile(node, model, to, from, 20).await?;
         profile(node, model, from, to, 20).await?;
         return timeline(node, model, from, 20, Exactness::Arrived).await;
@@ -350,7 +354,11 @@ pub(crate) async fn about(node: &Server, model: &Model, act: &Act, reader: User)
         person(node, model, from, by).await?;
         return timeline(node, model, from, 20, Exactness::Arrived).await;
     }
-    if let Act::Suspend { user, .. } | Act::Limit { user } | Act::Lock { user, .. } = act {
+    if let Act::Report(_) | Act::CloseReport { .. } = act {
+        return reports(node, model).await;
+    }
+    if let Act::Suspend { user, .. } | Act::SuspendBriefly { user } | Act::Limit { user } | Act::Lock { user, .. } = act
+    {
         profile(node, model, reader, user, 20).await?;
         return timeline(node, model, reader, 20, Exactness::Arrived).await;
     }
@@ -401,6 +409,7 @@ async fn about_filters(node: &Server, model: &Model, reader: User) -> Verdict {
 pub(crate) async fn everything(world: &World, model: &Model, time: usize) -> Verdict {
     let somebody = |number: usize| USERS[(number + time) % USERS.len()];
     for node in &world.nodes {
+        reports(node, model).await?;
         for reader in USERS {
             timeline(node, model, reader, 17, Exactness::All).await?;
             person(node, model, somebody(0), reader).await?;

@@ -10,6 +10,7 @@ use crate::model::{Comment, Edge, Mark, Model, Post, TOPICS, USERS, User, Visibi
 use crate::notifications::AppNotification;
 use crate::profiles::{MAX_PINNED, Quotable};
 use crate::random::SeededRandom;
+use crate::reports::{ACTIONS, REASONS, Report, Reported};
 
 /// The filters of a user: few, so that much is shown.
 const MAX_FILTERS: usize = 3;
@@ -20,7 +21,7 @@ const MAX_LISTS: usize = 3;
 /// Chooses the next user action.
 pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) -> Act {
     let by = *random.pick(&USERS);
-    let chosen = match random.below(79) {
+    let chosen = match random.below(82) {
         0..2 => one_of_whom(random, model, by).map(|id| Act::Delete { by, id }),
         2 => one_of_whom(random, model, by).map(|id| {
             let visibility = (random.below(2) == 0).then(|| some_visibility(random));
@@ -90,6 +91,8 @@ pub(crate) fn choose(random: &mut SeededRandom, model: &Model, number: usize) ->
             Some(Act::SetQuotable { by, quotable: *random.pick(&all) })
         }
         77..79 => Some(pin(random, model, by)),
+        79..81 => report(random, model, by),
+        81 => brief(random, model, by),
         37..39 => {
             let removed: Vec<u64> = model.posts.iter().filter(|(_, post)| post.is_removed).map(|(id, _)| *id).collect();
             match one_of(random, &removed) {
@@ -214,7 +217,8 @@ fn filter(random: &mut SeededRandom, model: &Model, by: User, number: usize) -> 
         _ => {
             let words = some_words(random, number);
             let (hides, is_whole) = (random.below(3) > 0, random.below(3) > 0);
-            Act::CreateFilter(Filter { owner: by, words, hides, contexts: some_contexts(random), is_whole })
+            let contexts = some_contexts(random);
+            Act::CreateFilter(Filter { owner: by, words, hides, contexts, is_whole, has_ended: false })
         }
     }
 }
@@ -259,6 +263,35 @@ fn some_contexts(random: &mut SeededRandom) -> BTreeSet<FilterContext> {
         contexts.insert(FilterContext::Home);
     }
     contexts
+}
+
+/// Reports a user, a post or a comment, or closes a report.
+fn report(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> {
+    let reports: Vec<u64> = model.reports.keys().copied().collect();
+    let target = match random.below(5) {
+        0 => Reported::User(*random.pick(&USERS)),
+        1 => any_comment(random, model).map(|(id, comment)| Reported::Comment { id, post: comment.post })?,
+        2 => {
+            let id = one_of(random, &reports)?;
+            return Some(Act::CloseReport { id, action: *random.pick(&ACTIONS) });
+        }
+        _ => Reported::Post(any_post(random, model)?),
+    };
+    Some(Act::Report(Report::new(by, target, *random.pick(&REASONS))))
+}
+
+/// A change that ends by itself. They take long, so there are few.
+fn brief(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> {
+    let to = other_of(random, by, &model.those(Edge::Follow, by));
+    match random.below(4) {
+        0 => Some(Act::MuteBriefly { from: by, to }),
+        1 => Some(Act::SuspendBriefly { user: to }),
+        2 => {
+            let id = one_of(random, &model.filters_of(by))?;
+            Some(Act::ChangeFilter { by, id, change: FilterChange::End })
+        }
+        _ => None,
+    }
 }
 
 /// A notification of the application, from nobody in half of the cases.

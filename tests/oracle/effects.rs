@@ -100,6 +100,14 @@ impl Act {
             Self::DeleteList { id, .. } => model.delete_list(*id),
             Self::FollowTopic { by, topic, on } => model.follow_topic(by, topic, *on, received),
             Self::Notify(sent) => model.notify(sent),
+            Self::Report(report) => {
+                if let Some(made) = made {
+                    model.reports.insert(made, report.clone());
+                }
+            }
+            Self::CloseReport { id, action } => model.reports.get_mut(id).expect("a report").action = Some(action),
+            Self::MuteBriefly { from, to } => model.set(Edge::Mute, from, to, true),
+            Self::SuspendBriefly { user } => model.suspend(user, true),
         }
     }
 }

@@ -27,7 +27,14 @@ impl Act {
     pub(crate) fn expected(&self, model: &Model) -> u16 {
         match self {
             _ if model.suspended.contains(self.by()) => 403,
-            Self::Suspend { .. } | Self::Limit { .. } | Self::Detach { .. } | Self::DetachAll { .. } => 200,
+            Self::Suspend { .. }
+            | Self::SuspendBriefly { .. }
+            | Self::Limit { .. }
+            | Self::Detach { .. }
+            | Self::DetachAll { .. } => 200,
+            Self::Report(report) => model.expected_report(report),
+            Self::CloseReport { id, .. } if !model.reports.contains_key(id) => 404,
+            Self::CloseReport { .. } | Self::MuteBriefly { .. } => 200,
             Self::Remove { id, .. } => {
                 if model.posts.contains_key(id) {
                     200

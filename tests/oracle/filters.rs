@@ -43,6 +43,8 @@ pub(crate) struct Filter {
     pub(crate) contexts: BTreeSet<FilterContext>,
     /// Whether it finds whole words alone; otherwise it finds them as parts of other words, too.
     pub(crate) is_whole: bool,
+    /// Whether it has ended, and finds nothing any more.
+    pub(crate) has_ended: bool,
 }
 
 /// A change of one member of a filter. The others stay.
@@ -52,6 +54,8 @@ pub(crate) enum FilterChange {
     Hides(bool),
     Contexts(BTreeSet<FilterContext>),
     Whole(bool),
+    /// It is to end soon.
+    End,
 }
 
 impl Filter {
@@ -61,6 +65,7 @@ impl Filter {
             FilterChange::Hides(hides) => self.hides = *hides,
             FilterChange::Contexts(contexts) => self.contexts.clone_from(contexts),
             FilterChange::Whole(is_whole) => self.is_whole = *is_whole,
+            FilterChange::End => self.has_ended = false,
         }
     }
 
@@ -155,7 +160,8 @@ impl Model {
     }
 
     fn outcome_of_words(&self, reader: User, found: &BTreeSet<&str>, context: FilterContext) -> Outcome {
-        let applies = |filter: &Filter| filter.owner == reader && filter.contexts.contains(&context);
+        let applies =
+            |filter: &Filter| filter.owner == reader && !filter.has_ended && filter.contexts.contains(&context);
         let matching = self.filters.iter().filter(|(_, filter)| applies(filter) && filter.finds(found));
         let matching: Vec<(&u64, &Filter)> = matching.collect();
         if matching.iter().any(|(_, filter)| filter.hides) {
@@ -178,7 +184,7 @@ mod tests {
 
     fn filter(owner: User, word: &str, hides: bool, contexts: &[FilterContext]) -> Filter {
         let contexts = contexts.iter().copied().collect();
-        Filter { owner, words: vec![word.to_owned()], hides, contexts, is_whole: true }
+        Filter { owner, words: vec![word.to_owned()], hides, contexts, is_whole: true, has_ended: false }
     }
 
     fn post(author: User, text: &str) -> Post {

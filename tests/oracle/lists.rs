@@ -112,7 +112,7 @@ impl Model {
     }
 
     /// The posts of a list, newest first. Of its topics, it has the public ones.
-    fn posts_of_list(&self, list: &List) -> Vec<u64> {
+    pub(crate) fn posts_of_list(&self, list: &List) -> Vec<u64> {
         let owner = list.owner;
         let is_open = |author: User| !self.locks.locked.contains(author);
         let is_of_user = |post: &Post| {

@@ -9,14 +9,16 @@
 //! | `profiles` | the rules of what users decide in their profiles |
 //! | `lists`, `topic_follows` | the rules of lists and of followed topics |
 //! | `filters` | the rules of filters |
+//! | `reports` | the rules of reports |
 //! | `notifications` | the rules of notifications |
 //! | `actions`, `requests` | user actions, and their requests |
 //! | `expected`, `effects` | the expected status of an action; its effect on the model |
 //! | `plan`, `choices` | the random choice of the next step |
-//! | `steps`, `settling` | the execution of steps |
+//! | `steps`, `settling`, `ends` | the execution of steps |
 //! | `world` | the real servers, stores and sockets, and their failures |
 //! | `check`, `comments`, `muted`, `notified` | the comparison |
 //! | `matrix` | every combination of rules, instead of random steps |
+//! | `deliveries` | what the matrix compares beside pages: sockets, devices, the outlet |
 //!
 //! Steps run one after the other. Data that is exact as soon as a request is answered is compared at once; data that
 //! fan-out delivers is compared at quiet points. The seed determines the steps of a round. A failed round prints its
@@ -28,7 +30,9 @@ mod check;
 mod choices;
 mod comment_policy;
 mod comments;
+mod deliveries;
 mod effects;
+mod ends;
 mod expected;
 mod filters;
 mod lists;
@@ -42,6 +46,7 @@ mod notified;
 mod plan;
 mod posts;
 mod profiles;
+mod reports;
 mod requests;
 mod settling;
 mod steps;
@@ -51,7 +56,7 @@ mod world;
 
 use std::time::{Duration, Instant};
 
-use feedline_test_support::{api, postgres_server, random, reader, redis_server, server};
+use feedline_test_support::{api, client, postgres_server, random, reader, redis_server, server, webhook};
 use plan::Plan;
 use random::SeededRandom;
 use steps::Run;

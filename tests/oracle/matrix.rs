@@ -1,6 +1,8 @@
 //! Every combination of visibility, account, standing and relation, for a post as such, reposted, quoted, in a list and
-//! by a topic: on pages, by id, on profiles, in topics, in explore, in recovered updates, in notifications and counts.
+//! by a topic: on pages, by id, on profiles, in topics, in explore, live, in recovered updates, in notifications and
+//! counts, as pushes, and in the outlet.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -9,6 +11,7 @@ use tokio::time::sleep;
 use crate::actions::Act;
 use crate::api::{attempt, done};
 use crate::check::{Exactness, Verdict, discovery, person, post, profile, timeline};
+use crate::deliveries::{self, Batch, Device, SILENCE, Watcher};
 use crate::lists::{List, Member, lists};
 use crate::model::{Edge, Model, Post, TOPICS, User, Visibility};
 use crate::muted::updates;
@@ -110,8 +113,8 @@ impl Matrix {
         }
     }
 
-    /// Users, follows, lists and posts; everybody sees everything that was written for them.
-    async fn write(&mut self) {
+    /// Users, follows, lists and alerts.
+    async fn meet(&mut self) {
         for user in readers().chain(authors()).chain([RELAY]) {
             done(&self.node, user, "GET", &format!("/users/{user}")).await;
         }
@@ -124,11 +127,22 @@ impl Matrix {
             self.set(Edge::Follow, reader, RELAY, true).await;
             self.act(Act::FollowTopic { by: reader, topic: TOPIC, on: true }).await;
             let list = self.act(Act::CreateList(List::new(reader, format!("list of {reader}"), false))).await;
-            for member in authors().map(Member::User) {
+            for member in authors().chain([RELAY]).map(Member::User) {
                 self.act(Act::SetMember { by: reader, id: list.expect("a list"), member, on: true }).await;
             }
         }
-        for author in authors() {
+        for user in readers().chain(authors()) {
+            for author in authors().filter(|author| *author != user) {
+                done(&self.node, user, "PUT", &format!("/users/{author}/notify")).await;
+            }
+        }
+    }
+
+    /// Posts of all authors who may write, of each visibility, with reposts and quotes.
+    async fn publish(&mut self, mentioned: BTreeSet<User>) -> Batch {
+        let names: Vec<String> = mentioned.iter().map(|user| format!("@{user}")).collect();
+        let mut ids = BTreeSet::new();
+        for author in authors().filter(|author| !self.model.suspended.contains(author)).collect::<Vec<User>>() {
             for visibility in [
                 Visibility::Public,
                 Visibility::Followers,
@@ -136,14 +150,16 @@ impl Matrix {
                 Visibility::OnlyTo(vec![RELAY, "stranger", "follower", "friend", "muting"]),
                 Visibility::NotTo(vec!["followed", "friend", "blocked"]),
             ] {
-                let text = format!("{visibility:?} by {author}");
+                let text = format!("{} by {author}: {visibility:?} {}", self.model.posts.len(), names.join(" "));
                 let draft = Post { topic: Some(TOPIC), ..Post::new(author, text, visibility) };
                 let id = self.act(Act::Publish(draft)).await.expect("a post");
-                self.act(Act::Repost { by: RELAY, id, on: true, is_narrow: false }).await;
+                let repost = self.act(Act::Repost { by: RELAY, id, on: true, is_narrow: false }).await;
                 let quote = Post::new(RELAY, format!("quote of {id}"), Visibility::Public);
-                self.act(Act::Publish(Post { quote: Some(id), ..quote })).await;
+                let quote = self.act(Act::Publish(Post { quote: Some(id), ..quote })).await;
+                ids.extend([Some(id), repost, quote].into_iter().flatten());
             }
         }
+        Batch { ids, mentioned }
     }
 
     async fn lock(&mut self, on: bool) {
@@ -198,36 +214,67 @@ impl Matrix {
                 }
             }
         });
-        let wrong: Vec<String> = join_all(verdicts).await.into_iter().filter_map(Result::err).collect();
-        assert!(wrong.is_empty(), "{what}: {wrong:#?}");
+        none_of(what, join_all(verdicts).await);
+    }
+
+    /// Compares what is delivered: to sockets, and, when they are closed, to devices.
+    async fn compare_deliveries(&mut self, what: &str) {
+        let users = readers().chain(authors()).filter(|user| !self.model.suspended.contains(user));
+        let users: Vec<User> = users.collect();
+        let followed = || authors().chain([RELAY]);
+        let watchers = users.iter().map(|user| Watcher::start(&self.node, &self.model, user, TOPIC, followed()));
+        let watchers = join_all(watchers).await;
+        let batch = self.publish(readers().collect()).await;
+        let verdicts = join_all(watchers.into_iter().map(|watcher| watcher.compare(&self.model, &batch))).await;
+        none_of(what, verdicts);
+        self.compare(what, true).await;
+
+        // Notifications of the first batch are not pushed to new devices.
+        sleep(SILENCE).await;
+        let devices = join_all(users.iter().map(|user| Device::register(&self.node, user))).await;
+        let batch = self.publish(readers().step_by(2).collect()).await;
+        let authors: Vec<User> = authors().collect();
+        let verdicts = devices.into_iter().map(|device| device.compare(&self.node, &self.model, &authors, &batch));
+        none_of(what, join_all(verdicts).await);
     }
 
     async fn run(node: Server) {
         let mut matrix = Self { node, model: Model::default() };
-        matrix.write().await;
+        matrix.meet().await;
+        matrix.publish(BTreeSet::new()).await;
         matrix.compare("open accounts", true).await;
         matrix.relate(false, true).await;
         matrix.compare("relations", false).await;
+        matrix.compare_deliveries("deliveries with relations").await;
         matrix.lock(true).await;
         matrix.stand(true).await;
         matrix.compare("locked accounts and standings", false).await;
+        matrix.compare_deliveries("deliveries of locked accounts, with standings").await;
         matrix.stand(false).await;
         matrix.lock(false).await;
         matrix.relate(false, false).await;
         matrix.compare("all of it has ended", true).await;
+        none_of("the outlet", [deliveries::outlet(&matrix.node, &matrix.model).await]);
     }
+}
+
+/// Checks that no comparison failed.
+fn none_of(what: &str, verdicts: impl IntoIterator<Item = Verdict>) {
+    let wrong: Vec<String> = verdicts.into_iter().filter_map(Result::err).collect();
+    assert!(wrong.is_empty(), "{what}: {wrong:#?}");
 }
 
 #[tokio::test]
 async fn every_combination_agrees_with_the_model() {
-    Matrix::run(Server::start().await).await;
+    Matrix::run(Server::start_with(&deliveries::KEYS).await).await;
 }
 
 #[tokio::test]
 async fn every_combination_agrees_with_the_model_on_postgres_and_redis() {
     let redis = RedisServer::start();
     let postgres = postgres_server::PostgresServer::start();
-    let settings = [("broker.url", redis.url()), ("ledger.url", postgres.url("postgres"))];
-    let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let stores = [("broker.url", redis.url()), ("ledger.url", postgres.url("postgres"))];
+    let stores = stores.iter().map(|(key, value)| (*key, value.as_str()));
+    let settings: Vec<(&str, &str)> = deliveries::KEYS.into_iter().chain(stores).collect();
     Matrix::run(Server::start_with(&settings).await).await;
 }

@@ -10,6 +10,7 @@ pub(crate) use crate::marks::Mark;
 use crate::notifications::Recorded;
 pub(crate) use crate::posts::{Post, ViewContext, Visibility};
 use crate::profiles::Profiles;
+use crate::reports::Report;
 pub(crate) use crate::threads::Comment;
 
 pub(crate) const USERS: [&str; 6] = ["ann", "bo", "cy", "dee", "eve", "flo"];
@@ -62,6 +63,8 @@ pub(crate) struct Model {
     /// The topics that users follow.
     pub(crate) topic_follows: BTreeSet<(User, &'static str)>,
     pub(crate) recorded: Recorded,
+    /// The reports, by id. Ids increase with time.
+    pub(crate) reports: BTreeMap<u64, Report>,
     /// The number of the change that made each mark.
     pub(crate) marks: BTreeMap<(Mark, User, u64), usize>,
     /// The favourites that others do not see.

@@ -223,7 +223,8 @@ mod tests {
         let mut model = Model::default();
         let contexts = [FilterContext::Notifications].into();
         let words = vec!["alpha".into()];
-        model.filters.insert(1, Filter { owner: "ann", words, hides: true, contexts, is_whole: true });
+        let filter = Filter { owner: "ann", words, hides: true, contexts, is_whole: true, has_ended: false };
+        model.filters.insert(1, filter);
         for from in [None, Some("ann"), Some("bo")] {
             model.notify(&sent(&["ann", "cy"], None, from, "an alpha"));
         }

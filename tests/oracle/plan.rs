@@ -175,7 +175,9 @@ impl Plan {
         let is_killed = matches!(how, How::Killed(..));
         // A suspended user's write is refused before its key is used.
         let sends = matches!(act, Act::Notify(_));
-        let has_key = (sends || !act.by().is_empty()) && !self.model.suspended.contains(act.by());
+        let is_of_user = !act.by().is_empty() && !self.model.suspended.contains(act.by());
+        // The end of a change is another one when it is requested again.
+        let has_key = (sends || is_of_user) && !act.has_end();
         // Nobody can look up whether a notification was sent.
         let needs_key = sends && is_killed;
         let is_named = (self.random.below(if is_killed { 2 } else { 4 }) == 0 || needs_key) && has_key;
@@ -195,8 +197,10 @@ impl Plan {
                 self.made
             });
             act.apply(&mut self.model, made, true);
+            act.end(&mut self.model);
             // Their sockets are closed: see `Run::act`.
-            self.there.retain(|user| !self.model.suspended.contains(user));
+            let is_closed = |user: &User| matches!(act, Act::SuspendBriefly { user: suspended } if suspended == *user);
+            self.there.retain(|user| !self.model.suspended.contains(user) && !is_closed(user));
         }
         Step::Do(Deed { act, key, how })
     }
@@ -298,7 +302,8 @@ mod tests {
         }
         let all = "Publish Edit Delete Set Comment Uncomment RemoveComment Mark Lock SetQuotable Pin Answer \
                    RemoveFollower Suspend Limit Remove Repost Detach DetachAll CreateFilter ChangeFilter \
-                   DeleteFilter CreateList SetExclusive RenameList SetMember DeleteList FollowTopic Notify";
+                   DeleteFilter CreateList SetExclusive RenameList SetMember DeleteList FollowTopic Notify Report \
+                   CloseReport MuteBriefly SuspendBriefly";
         let missing: Vec<&str> = all.split(' ').filter(|name| !chosen.contains(*name)).collect();
         assert!(missing.is_empty(), "{missing:?}");
     }

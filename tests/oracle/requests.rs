@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::actions::Act;
 use crate::comment_policy::CommentPolicy;
+use crate::ends;
 use crate::filters::{self, Filter, FilterChange};
 use crate::model::{Edge, Mark, User, Visibility};
 use crate::threads::REMOVAL_REASON;
@@ -97,7 +98,10 @@ impl Act {
                 (set_or_end(*on), format!("/users/{user}/suspend"), body)
             }
             Self::Limit { user } => ("PUT", format!("/users/{user}/suspend"), json!({ "level": "limited" })),
-            Self::Remove { id, on } => (set_or_end(*on), format!("/posts/{id}/removal"), Value::Null),
+            Self::Remove { id, on } => {
+                let body = if *on { json!({ "reason": REMOVAL_REASON }) } else { Value::Null };
+                (set_or_end(*on), format!("/posts/{id}/removal"), body)
+            }
             Self::Repost { id, on, is_narrow, .. } => {
                 let body = if *is_narrow { json!({ "visibility": "followers" }) } else { Value::Null };
                 (set_or_end(*on), format!("/posts/{id}/repost"), body)
@@ -120,6 +124,7 @@ impl Act {
                     FilterChange::Hides(hides) => json!({ "action": filters::action(*hides) }),
                     FilterChange::Contexts(contexts) => json!({ "in": filters::names(contexts) }),
                     FilterChange::Whole(is_whole) => json!({ "whole_word": is_whole }),
+                    FilterChange::End => json!({ "until": ends::end() }),
                 };
                 ("PATCH", format!("/filters/{id}"), body)
             }
@@ -135,6 +140,13 @@ impl Act {
             Self::DeleteList { id, .. } => ("DELETE", format!("/lists/{id}"), Value::Null),
             Self::FollowTopic { topic, on, .. } => (set_or_end(*on), format!("/topics/{topic}/follow"), Value::Null),
             Self::Notify(sent) => ("POST", "/notifications".into(), sent.as_json()),
+            Self::Report(report) => ("POST", "/reports".into(), report.as_json()),
+            Self::CloseReport { id, action } => ("PUT", format!("/reports/{id}"), json!({ "action": action })),
+            Self::MuteBriefly { to, .. } => ("PUT", format!("/users/{to}/mute"), json!({ "until": ends::end() })),
+            Self::SuspendBriefly { user } => {
+                let body = json!({ "level": "suspended", "reason": "for a while", "until": ends::end() });
+                ("PUT", format!("/users/{user}/suspend"), body)
+            }
         }
     }
 }

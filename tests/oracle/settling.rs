@@ -9,6 +9,7 @@ use crate::api::done;
 use crate::check::{self, get, is_passing};
 use crate::comments;
 use crate::model::{Edge, Mark, USERS, User};
+use crate::reports::{Report, Reported};
 use crate::requests::Call;
 use crate::server::PATIENCE;
 use crate::steps::{Run, SETTLING};
@@ -18,6 +19,9 @@ impl Run {
     /// If another node may have made changes that the home node has not applied, waits until the actor sees the current
     /// state of the post and comment.
     pub(crate) async fn wait_for_update(&self, act: &Act) {
+        if let (Act::Report(Report { by, target: Reported::User(user), .. }), true) = (act, self.world.is_blurred) {
+            return self.wait_for_person(by, user).await;
+        }
         let (Some(id), true) = (act.post(), self.world.is_blurred) else { return };
         let (node, model, by) = (self.world.home(), &self.model, act.by());
         if by.is_empty() {
@@ -32,6 +36,15 @@ impl Run {
             }
             let Err(difference) = seen else { return };
             assert!(Instant::now() < until, "before {act:?}: {difference}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The same for what a user sees of another one.
+    async fn wait_for_person(&self, by: User, user: User) {
+        let until = Instant::now() + SETTLING;
+        while let Err(difference) = check::person(self.world.home(), &self.model, by, user).await {
+            assert!(Instant::now() < until, "before a report: {difference}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -141,6 +154,8 @@ impl Run {
         }
         let until = Instant::now() + PATIENCE;
         loop {
+            // The end of a change may be over.
+            let call = if act.has_end() { &act.call(None) } else { call };
             let (status, body) = self.world.ask(call).await;
             if !is_passing(status, &body) {
                 self.story.push(format!("    asked again: {status} {}", body["id"]));

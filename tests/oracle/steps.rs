@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::actions::Act;
 use crate::check::{self, Verdict, get, is_passing};
+use crate::ends::LASTING;
 use crate::filters::FilterContext;
 use crate::model::{Mark, Model, Post, USERS, User};
 use crate::plan::{Deed, How, Plan, Step};
@@ -156,9 +157,10 @@ impl Run {
         let is_named = key.is_some();
         let act = act.renamed(|number| self.ids[usize::try_from(number).expect("a small number") - 1]);
         self.wait_for_update(&act).await;
-        if let Act::Suspend { user, on: true } = act {
+        if let Act::Suspend { user, on: true } | Act::SuspendBriefly { user } = act {
             self.world.reader(user).go(None);
         }
+        let begun = Instant::now();
         let call = act.call(key);
         let (status, body) = match how {
             How::Once => self.world.ask(&call).await,
@@ -189,15 +191,17 @@ impl Run {
                 // Clients reload the timeline after `filters.changed`.
                 self.world.reload_readers(&[act.by()]).await;
             }
+            if act.has_end() {
+                self.look_before_the_end(&act, begun, looks).await;
+                self.remember(&act);
+                self.outlast(&act).await;
+            }
             self.look_at_once(&act, looks).await;
         }
         if is_named {
             self.named.push(Named { call, status, body });
         }
         self.remember(&act);
-        for walk in &mut self.walks {
-            walk.must.retain(|id| self.model.shows(walk.reader, *id));
-        }
     }
 
     /// Records which posts are in timelines now, and which have left.
@@ -212,6 +216,9 @@ impl Run {
         self.lost.retain(|(reader, id), _| !model.shows(reader, *id));
         for (reader, id) in self.ever.iter().filter(|(reader, id)| !model.shows(reader, *id)) {
             self.lost.entry((reader, *id)).or_insert(now);
+        }
+        for walk in &mut self.walks {
+            walk.must.retain(|id| self.model.shows(walk.reader, *id));
         }
     }
 
@@ -290,6 +297,15 @@ impl Run {
         let is_conflict = (status, &received["error"]["code"]) == (422, &json!("idempotency_conflict"));
         let is_refused = if is_suspended { status == 403 } else { is_conflict };
         assert!(is_refused || is_passing(status, &received), "{call:?}: {status} {received}");
+    }
+
+    /// Compares while a change is in force that ends by itself, unless there was no answer for long.
+    async fn look_before_the_end(&self, act: &Act, begun: Instant, looks: &mut SeededRandom) {
+        if !self.world.is_blurred && begun.elapsed() < LASTING / 2 {
+            let reader = *looks.pick(&USERS);
+            let seen = check::about(self.world.home(), &self.model, act, reader).await;
+            seen.unwrap_or_else(|difference| panic!("during {act:?}: {difference}"));
+        }
     }
 
     /// Checks that changes of posts and edges are visible at once at the answering node, and at another node within

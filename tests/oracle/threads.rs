@@ -3,7 +3,7 @@
 use crate::filters::{FilterContext, Outcome};
 use crate::model::{Model, USERS, User};
 
-/// The reason that the backend gives for the removal of a comment, for its author.
+/// The reason that the backend gives for the removal of a post or comment, for its author.
 pub(crate) const REMOVAL_REASON: &str = "off topic";
 
 /// A comment under a post.
