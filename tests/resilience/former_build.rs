@@ -53,11 +53,15 @@ async fn serve_together(ledger: &str) {
         reader.sees(&posts, PATIENCE).await.expect("every post once");
     }
 
+    for node in [&old, &new] {
+        let shown = node.done("fan", "GET", &format!("/posts/{edited}"), &Value::Null).await;
+        assert_eq!(shown["text"], "edited", "at {}", node.port());
+    }
+
     // A quote is a post at the old node.
     let quoted = posts.iter().nth(5).copied();
     let quote = new.done("bo", "POST", "/posts", &json!({ "text": "look", "quote": quoted })).await;
     posts.insert(quote["id"].as_u64().expect("an id"));
-    new.done("fan2", "POST", "/filters", &json!({ "words": ["nothing"] })).await;
     posts.extend(post_at([&old, &new], 4).await);
     for reader in &readers {
         reader.sees(&posts, PATIENCE).await.expect("every post once");

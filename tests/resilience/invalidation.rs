@@ -401,6 +401,13 @@ async fn changes_are_announced_when_redis_takes_them_again() {
 }
 
 #[tokio::test]
+async fn changes_of_a_node_that_stops_are_found() {
+    let (mut cluster, scenes) = with_unannounced_changes().await;
+    assert!(cluster.nodes[1].stop().await.success());
+    all_are_gone(&scenes, &cluster.nodes[0], Duration::from_secs(40)).await;
+}
+
+#[tokio::test]
 async fn changes_of_a_killed_node_are_found() {
     let (mut cluster, scenes) = with_unannounced_changes().await;
     cluster.nodes[1].kill();

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `server`, `redis_server`, `postgres_server` | real servers, each on a free port with its own data |
+//! | `server_setup` | what a server is started with: program, folder, environment, limits |
 //! | `pooler` | a real PgBouncer in front of a PostgreSQL |
 //! | `nginx` | a real nginx in front of servers, with the configuration of `ops/` |
 //! | `prometheus` | a real Prometheus that collects from servers, with the alerts of `ops/` |
@@ -28,6 +29,7 @@ pub mod random;
 pub mod reader;
 pub mod redis_server;
 pub mod server;
+mod server_setup;
 pub mod socket;
 pub mod stream_socket;
 pub mod unidirectional;

@@ -174,7 +174,7 @@ impl PostgresServer {
     pub async fn migrated(&self) -> String {
         let make = || async {
             self.ask("postgres", "CREATE DATABASE migrated").await;
-            let mut list = Command::new(crate::server::binary());
+            let mut list = Command::new(crate::server_setup::binary());
             list.args(["erasures", "list"]).env_clear().env("FEEDLINE__LEDGER__URL", self.url("migrated"));
             let listed = list.current_dir("/").output().expect("to run the program");
             assert!(listed.status.success(), "{listed:?}");

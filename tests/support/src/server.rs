@@ -1,9 +1,9 @@
 //! A real Feedline for one test: the built binary, on a free port, with its own data, stopped when dropped.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::PipeWriter;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -14,7 +14,8 @@ use hyper_util::rt::TokioExecutor;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::server_setup::{ServerOutput, ServerSetup, variable};
 
 /// The longest time that a test waits for one event.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,41 +26,11 @@ pub const SECRET: &str = "a secret that is long enough for HS256 tokens";
 /// The API key of backends.
 pub const API_KEY: &str = "the key of the backend in these tests";
 
-/// The rate limits that are off unless a test sets them.
-const RATES: [&str; 12] = [
-    "rates.posts",
-    "rates.comments",
-    "rates.likes",
-    "rates.follows",
-    "rates.writes",
-    "rates.mentions",
-    "rates.topics",
-    "rates.subscriptions",
-    "rates.reads",
-    "rates.publications",
-    "rates.accounts",
-    "rates.sessions",
-];
-
-/// Where a server writes its output.
-#[derive(Debug)]
-pub enum ServerOutput {
-    /// Into the file that [`Server::log`] reads.
-    File,
-    /// Into a pipe.
-    Pipe(PipeWriter),
-}
-
 /// A running Feedline.
 pub struct Server {
-    program: PathBuf,
     child: Child,
     port: u16,
-    dir: TempDir,
-    env: Vec<(String, String)>,
-    /// The limit of open files of the process, if a test sets one.
-    open_files: Option<u32>,
-    output: ServerOutput,
+    setup: ServerSetup,
 }
 
 /// An HTTP response.
@@ -92,76 +63,41 @@ impl Server {
 
     /// Starts a server with a limit of open files.
     pub async fn start_limited(open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
-        Self::start_writing_to(ServerOutput::File, open_files, keys).await
+        Self::launch(ServerSetup { open_files, ..ServerSetup::of_tests(keys) }).await
     }
 
     /// Starts a server whose standard output and standard error are a pipe.
     pub async fn start_piped(pipe: PipeWriter, keys: &[(&str, &str)]) -> Self {
-        Self::start_writing_to(ServerOutput::Pipe(pipe), None, keys).await
-    }
-
-    /// Starts a server with this `config.toml`, and nothing in its environment but its port and its folder.
-    pub async fn start_from_file(text: &str) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        fs::write(dir.path().join("config.toml"), text).expect("a file");
-        let data = dir.path().join("data").display().to_string();
-        let env = [("server.data_dir", data.as_str()), ("server.drain", "100ms")];
-        let env = env.map(|(key, value)| (variable(key), value.to_owned()));
-        Self::launch(binary(), dir, env.into(), None, ServerOutput::File).await
+        Self::launch(ServerSetup { output: ServerOutput::Pipe(pipe), ..ServerSetup::of_tests(keys) }).await
     }
 
     /// Starts another program, such as that of a former build.
     pub async fn start_program(program: PathBuf, keys: &[(&str, &str)]) -> Self {
-        Self::start_of(program, ServerOutput::File, None, keys).await
+        Self::launch(ServerSetup { program, ..ServerSetup::of_tests(keys) }).await
     }
 
-    async fn start_writing_to(output: ServerOutput, open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
-        Self::start_of(binary(), output, open_files, keys).await
+    /// Starts a server with this `config.toml`, and nothing in its environment but its port and its folder.
+    pub async fn start_from_file(text: &str) -> Self {
+        let setup = ServerSetup::with(&[]);
+        fs::write(setup.dir.path().join("config.toml"), text).expect("a file");
+        Self::launch(setup).await
     }
 
-    async fn start_of(program: PathBuf, output: ServerOutput, open_files: Option<u32>, keys: &[(&str, &str)]) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let data = dir.path().join("data").display().to_string();
-        let env = [
-            ("server.data_dir", data.as_str()),
-            ("server.drain", "100ms"),
-            ("auth.hmac_secret", SECRET),
-            ("auth.api_keys", API_KEY),
-            // Tests use short tokens: only `sub`, and no leeway for expiry.
-            ("auth.require_exp", "false"),
-            ("auth.leeway", "0s"),
-            // Accounts are enabled next to the application's tokens, which use the secret above.
-            ("accounts.enabled", "true"),
-        ];
-        // Tests send requests faster than the default rate limits allow.
-        let rates = RATES.map(|rate| (rate, "0"));
-        let env = env.iter().chain(&rates).chain(keys);
-        let env = env.map(|(key, value)| (variable(key), (*value).to_owned())).collect();
-        Self::launch(program, dir, env, open_files, output).await
-    }
-
-    async fn launch(
-        program: PathBuf,
-        dir: TempDir,
-        mut env: Vec<(String, String)>,
-        open_files: Option<u32>,
-        output: ServerOutput,
-    ) -> Self {
-        let log = dir.path().join("log");
+    async fn launch(mut setup: ServerSetup) -> Self {
         // After a restart the server listens on the same port, as clients expect.
-        env.push((variable("server.listen"), String::new()));
+        setup.env.push((variable("server.listen"), String::new()));
         let mut attempts = 0;
         let (child, port) = loop {
             attempts += 1;
             assert!(attempts < 20, "other processes take every port");
             let port = crate::ports::free_port();
-            env.last_mut().expect("just put there").1 = format!("127.0.0.1:{port}");
-            let mut child = spawn(&program, &env, &dir, open_files, &output);
-            if matches!(output, ServerOutput::Pipe(_)) || listening(&mut child, &log).await {
+            setup.env.last_mut().expect("just put there").1 = format!("127.0.0.1:{port}");
+            let mut child = setup.spawn();
+            if matches!(setup.output, ServerOutput::Pipe(_)) || setup.listens(&mut child).await {
                 break (child, port);
             }
         };
-        let server = Self { program, child, port, dir, env, open_files, output };
+        let server = Self { child, port, setup };
         server.ready().await;
         crate::contract::learn(port).await;
         server
@@ -179,16 +115,12 @@ impl Server {
 
     /// The combined standard output and standard error so far.
     pub fn log(&self) -> String {
-        fs::read_to_string(self.log_path()).unwrap_or_default()
-    }
-
-    fn log_path(&self) -> PathBuf {
-        self.dir.path().join("log")
+        fs::read_to_string(self.setup.log()).unwrap_or_default()
     }
 
     /// Replaces the `config.toml`, and sends SIGHUP.
     pub fn reload(&self, text: &str) {
-        fs::write(self.dir.path().join("config.toml"), text).expect("a file");
+        fs::write(self.setup.dir.path().join("config.toml"), text).expect("a file");
         let sent = Command::new("kill").args(["-HUP", &self.pid().to_string()]).status();
         assert!(sent.expect("to run kill").success());
     }
@@ -210,7 +142,7 @@ impl Server {
 
     /// Starts it again on the same port and data, after [`kill`](Self::kill) or [`stop`](Self::stop).
     pub async fn start_again(&mut self) {
-        self.child = spawn(&self.program, &self.env, &self.dir, self.open_files, &self.output);
+        self.child = self.setup.spawn();
         self.ready().await;
     }
 
@@ -221,16 +153,16 @@ impl Server {
 
     /// The program with the configuration of this server, to be started by the test.
     pub fn program(&self, args: &[&str]) -> Command {
-        let env = self.env.iter().map(|(key, value)| (key, value));
-        let mut command = Command::new(&self.program);
-        command.args(args).current_dir(self.dir.path()).env_clear().envs(env);
+        let mut command = Command::new(&self.setup.program);
+        command.args(args);
+        self.setup.surround(&mut command);
         command
     }
 
     /// Deletes the SQLite ledger of a stopped server. The secrets remain.
     pub fn lose_data(&self) {
         for end in ["", "-wal", "-shm"] {
-            let _ = fs::remove_file(self.dir.path().join(format!("data/feedline.db{end}")));
+            let _ = fs::remove_file(self.setup.dir.path().join(format!("data/feedline.db{end}")));
         }
     }
 
@@ -282,7 +214,7 @@ impl Server {
 
     /// Requests `/metrics`, `/ready` or `/health`, on `server.admin_listen` if that is configured.
     pub async fn probe(&self, path: &str) -> Option<Answer> {
-        let admin = self.env.iter().find(|(key, _)| *key == variable("server.admin_listen"));
+        let admin = self.setup.env.iter().find(|(key, _)| *key == variable("server.admin_listen"));
         let port = admin.and_then(|(_, address)| address.rsplit_once(':')?.1.parse().ok());
         Self::request_at(port.unwrap_or(self.port), "GET", path, &[], "").await
     }
@@ -410,70 +342,6 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("the server's log:\n{}", self.log());
         }
-    }
-}
-
-/// The environment variable of a configuration key.
-fn variable(key: &str) -> String {
-    format!("FEEDLINE__{}", key.replace('.', "__").to_uppercase())
-}
-
-/// The program under test. Cargo 1.94 and later pass its path to tests. Otherwise it is in the parent folder of the
-/// test's folder.
-pub(crate) fn binary() -> PathBuf {
-    std::env::var_os("CARGO_BIN_EXE_feedline").map_or_else(
-        || {
-            let test = std::env::current_exe().expect("the test's own path");
-            test.ancestors().nth(2).expect("a folder above deps/").join("feedline")
-        },
-        PathBuf::from,
-    )
-}
-
-fn spawn(
-    program: &PathBuf,
-    env: &[(String, String)],
-    dir: &TempDir,
-    open_files: Option<u32>,
-    output: &ServerOutput,
-) -> Child {
-    let log = OpenOptions::new().create(true).append(true).open(dir.path().join("log")).expect("a log file");
-    let stdio = || match output {
-        ServerOutput::File => Stdio::from(log.try_clone().expect("a second handle")),
-        ServerOutput::Pipe(pipe) => Stdio::from(pipe.try_clone().expect("a second handle")),
-    };
-    // Without XFSZ, a write beyond a limit of the process ends with an error, as on a full disk.
-    let limit = open_files.map_or_else(String::new, |files| format!("ulimit -n {files} && "));
-    Command::new("/bin/sh")
-        .arg("-c")
-        .arg(format!("trap '' XFSZ && {limit}exec \"$0\" \"$@\""))
-        .arg(program)
-        .arg("serve")
-        .current_dir(dir.path())
-        .env_clear()
-        .envs(env.iter().map(|(key, value)| (key, value)))
-        .stdin(Stdio::null())
-        .stdout(stdio())
-        .stderr(stdio())
-        .spawn()
-        .expect("the binary that cargo built")
-}
-
-/// Waits until the server reports that it listens. Returns `false` if the port was taken.
-async fn listening(child: &mut Child, log: &PathBuf) -> bool {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let ended = child.try_wait().expect("the state of the server").is_some();
-        let text = fs::read_to_string(log).unwrap_or_default();
-        if text.contains(" is at http://") {
-            return true;
-        }
-        if ended && text.contains("cannot listen on") {
-            fs::remove_file(log).expect("to remove the log");
-            return false;
-        }
-        assert!(!ended && Instant::now() < until, "the server does not start:\n{text}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
