@@ -239,7 +239,15 @@ async fn repeated_deletions_return_the_first_answer() {
     let under = server.post("ann", "stays").await;
     let said_under = json!({ "text": "goes" });
     let comment = server.done("bo", "POST", &format!("/posts/{under}/comments"), &said_under).await;
-    for (user, path) in [("ann", format!("/posts/{post}")), ("bo", format!("/comments/{}", comment["id"]))] {
+    let filter = server.done("cy", "POST", "/filters", &json!({ "words": ["goes"] })).await;
+    let list = server.done("dee", "POST", "/lists", &json!({ "name": "goes", "exclusive": true })).await;
+    server.done("dee", "PUT", &format!("/lists/{}/users/ann", list["id"]), &Value::Null).await;
+    for (user, path) in [
+        ("ann", format!("/posts/{post}")),
+        ("bo", format!("/comments/{}", comment["id"])),
+        ("cy", format!("/filters/{}", filter["id"])),
+        ("dee", format!("/lists/{}", list["id"])),
+    ] {
         let delete = async |key: &'static str| named(&server, user, key, "DELETE", &path, &Value::Null).await;
         assert_eq!(said(&delete("k").await), (200, json!({})));
         assert_eq!(said(&delete("k").await), (200, json!({})), "{path}: remembered");
@@ -249,6 +257,50 @@ async fn repeated_deletions_return_the_first_answer() {
         assert_eq!(said(&delete("k").await), (200, json!({})), "{path}: found done");
         assert_eq!(delete("another").await.status, 404, "{path}: another deletion finds nothing");
         assert_eq!(delete("another").await.status, 404, "{path}: and goes on finding nothing");
+    }
+}
+
+#[tokio::test]
+async fn repeats_after_a_lost_reply_return_the_first_answer() {
+    let (server, db, _folder) = open_server().await;
+    let do_as = async |user: &str, method: &str, path: &str, body: Value| server.done(user, method, path, &body).await;
+    let post = server.post("ann", "quoted").await;
+    let quote = do_as("bo", "POST", "/posts", json!({ "text": "look", "quote": post })).await["id"].clone();
+    let list = do_as("ann", "POST", "/lists", json!({ "name": "near" })).await["id"].clone();
+    do_as("ann", "PUT", &format!("/lists/{list}/users/bo"), Value::Null).await;
+    do_as("bo", "PUT", "/users/ann/follow", Value::Null).await;
+    do_as("ann", "PATCH", "/users/me", json!({ "locked": true })).await;
+    do_as("cy", "PUT", "/users/ann/follow", Value::Null).await;
+    do_as("dee", "PUT", "/users/ann/follow", Value::Null).await;
+    do_as("eve", "PUT", "/users/ann/follow", Value::Null).await;
+    let open = server.post("flo", "open").await;
+    for (user, method, path, body) in [
+        ("ann", "DELETE", format!("/posts/{quote}/quote"), Value::Null),
+        ("ann", "DELETE", "/quotes?user=bo".into(), Value::Null),
+        ("ann", "DELETE", format!("/lists/{list}/users/bo"), Value::Null),
+        ("ann", "PUT", format!("/lists/{list}/topics/rust"), Value::Null),
+        ("ann", "PUT", "/users/me/requests/cy".into(), Value::Null),
+        ("ann", "DELETE", "/users/me/requests/dee".into(), Value::Null),
+        ("ann", "DELETE", "/users/me/followers/bo".into(), Value::Null),
+        ("eve", "DELETE", "/users/ann/follow".into(), Value::Null),
+        ("ann", "PUT", format!("/posts/{open}/repost"), Value::Null),
+        ("ann", "DELETE", format!("/posts/{open}/repost"), Value::Null),
+        ("ann", "POST", "/reports".into(), json!({ "post": open, "reason": "spam" })),
+        ("ann", "POST", "/filters".into(), json!({ "words": ["once"] })),
+        ("ann", "POST", "/lists".into(), json!({ "name": "once" })),
+        ("ann", "PUT", "/topics/rust/follow".into(), Value::Null),
+        ("ann", "DELETE", "/topics/rust/follow".into(), Value::Null),
+        ("ann", "DELETE", "/devices/none".into(), Value::Null),
+    ] {
+        let key = format!("{method} {path}");
+        let first = said(&named(&server, user, &key, method, &path, &body).await);
+        assert!((200..300).contains(&first.0), "{key}: {first:?}");
+        change(&db, &format!("UPDATE idempotency SET answer = NULL, until = 0 WHERE key = '{key}'"));
+        assert_eq!(said(&named(&server, user, &key, method, &path, &body).await), first, "{key}");
+    }
+    for path in ["/filters", "/lists"] {
+        let page = server.done("ann", "GET", path, &Value::Null).await.to_string();
+        assert_eq!(page.matches("once").count(), 1, "{path}: {page}");
     }
 }
 

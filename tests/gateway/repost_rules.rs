@@ -260,3 +260,38 @@ async fn posts_of_a_user_are_listed_without_quotes_or_reposts() {
         assert!(listed.iter().eq(expected), "{query}: {listed:?}");
     }
 }
+
+#[tokio::test]
+async fn a_reposted_post_is_shown_to_its_author_as_such() {
+    let server = Server::start().await;
+    server.follow("fan", "ann").await;
+    let mut sockets = [Client::connect(&server, "ann").await, Client::connect(&server, "fan").await];
+    let narrow = json!({ "text": "for some", "visibility": { "only_to": ["fan", "other"] } });
+    let narrow = server.done("ann", "POST", "/posts", &narrow).await["id"].clone();
+    let open = server.post("ann", "for all").await;
+    for post in [&narrow, &json!(open)] {
+        server.done("ann", "PUT", &format!("/posts/{post}/repost"), &Value::Null).await;
+    }
+    let shown = async |user: &str, post: &Value| {
+        let page = server.done(user, "GET", "/users/ann/posts", &Value::Null).await;
+        let reposted = |item: &&Value| item["repost"]["id"] == *post;
+        page["items"].as_array().expect("items").iter().find(reposted).map(|item| item["repost"].clone())
+    };
+    let all = json!({ "only_to": ["fan", "other"] });
+    for (user, expected) in [("ann", &all), ("fan", &json!({ "only_to": [] }))] {
+        assert_eq!(shown(user, &narrow).await.expect("a repost")["visibility"], *expected, "{user}");
+    }
+    for (socket, user) in sockets.iter_mut().zip(["ann", "fan"]) {
+        let reposted = loop {
+            let data = socket.publication(&format!("timeline:{user}")).await["data"].take();
+            if data["type"] == "reposted" || data["post"]["repost"]["id"] == narrow {
+                break data;
+            }
+        };
+        assert_eq!(reposted["type"], "reposted", "a repeat has no post: {reposted}");
+    }
+    set(&server, "PUT", &format!("/posts/{open}/removal"), &json!({ "reason": "off topic" })).await;
+    let own = shown("ann", &json!(open)).await.expect("its author sees it");
+    assert_eq!(own["removed"]["reason"], "off topic", "{own}");
+    assert_eq!(shown("fan", &json!(open)).await, None);
+}

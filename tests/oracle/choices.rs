@@ -283,14 +283,13 @@ fn report(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> {
 /// A change that ends by itself. They take long, so there are few.
 fn brief(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> {
     let to = other_of(random, by, &model.those(Edge::Follow, by));
-    match random.below(4) {
+    match random.below(3) {
         0 => Some(Act::MuteBriefly { from: by, to }),
         1 => Some(Act::SuspendBriefly { user: to }),
-        2 => {
+        _ => {
             let id = one_of(random, &model.filters_of(by))?;
             Some(Act::ChangeFilter { by, id, change: FilterChange::End })
         }
-        _ => None,
     }
 }
 

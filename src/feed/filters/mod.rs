@@ -79,12 +79,13 @@ impl Filters {
         Ok(updated)
     }
 
-    pub(crate) async fn delete(&self, caller: Caller, filter: OneFilter) -> Result<Done> {
-        let owner = caller.user()?;
+    pub(crate) async fn delete(&self, call: Call, filter: OneFilter) -> Result<Done> {
+        let owner = call.caller.user()?;
         let deleted = self.base.ledger.delete_filter(owner, filter.id()).await?;
         // Also if there is none: an earlier attempt may have ended after it was deleted.
         self.put_in_force(owner).await?;
-        if deleted { Ok(Done {}) } else { Err(NO_FILTER) }
+        let done = if deleted { Ok(Done {}) } else { Err(NO_FILTER) };
+        self.base.invalidator.repeated_deletion(&call, done, Invalidation::Filters(owner.clone())).await
     }
 
     /// Puts a change in force on every node, then informs the owner's connections: what they show may have changed.

@@ -117,9 +117,14 @@ impl Lists {
 
     pub(crate) async fn delete(&self, call: Call, list: OneList) -> Result<Done> {
         let owner = call.caller.user()?;
+        let done = self.delete_own(&call, owner, list).await;
+        self.base.invalidator.repeated_deletion(&call, done, Invalidation::Lists(owner.clone())).await
+    }
+
+    async fn delete_own(&self, call: &Call, owner: &UserId, list: OneList) -> Result<Done> {
         let own = self.own(owner, list.id()).await?;
         if own.exclusive {
-            let users = self.charged_users_of(&call, own.id).await?;
+            let users = self.charged_users_of(call, own.id).await?;
             // Before the users of the list are forgotten: a repeated request continues here.
             let open = ListChange { exclusive: Some(false), ..ListChange::default() };
             self.base.ledger.update_list(owner, own.id, &open).await?;

@@ -5,10 +5,13 @@ use serde_json::value::RawValue;
 
 use crate::feed::content::{CachedPost, EncodedQuote, NamedPosts, append_members};
 use crate::feed::error::Result;
-use crate::model::{PostCounts, PostFlags, PostId, QuoteState};
+use crate::model::{PostCounts, PostFlags, PostId, QuoteState, UserId};
 
 /// Where the posts that others name come from, and how they are shown.
 pub(super) trait NamedPostSource {
+    /// The reader that they are encoded for; `None`: anybody but their authors.
+    fn reader(&self) -> Option<&UserId>;
+
     /// A post that is named, if it exists.
     fn find(&self, post: PostId) -> Option<&CachedPost>;
 
@@ -89,5 +92,5 @@ fn encode_post(cached: &CachedPost, source: &impl NamedPostSource, named: NamedP
         named: NamedPosts<'a>,
     }
     let (counts, flags) = source.members(cached.post.id);
-    append_members(&cached.json, &NamedPostMembers { counts, flags, named })
+    append_members(cached.json_for(source.reader()), &NamedPostMembers { counts, flags, named })
 }

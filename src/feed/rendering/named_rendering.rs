@@ -38,7 +38,7 @@ impl EncodedPush {
     ) -> Result<Self> {
         let own = counts.get(&cached.post.id).copied();
         let encode = |shows_quote| {
-            let source = PushedPosts { posts, counts, shows_quote };
+            let source = PushedPosts { reader, posts, counts, shows_quote };
             let named = EncodedNamed::encode(cached, &source)?;
             cached.push_for(reader, kind, own, named.members())
         };
@@ -54,12 +54,17 @@ impl EncodedPush {
 
 /// The posts of a push. They have no flags: it is the same for all readers.
 struct PushedPosts<'a> {
+    reader: Option<&'a UserId>,
     posts: &'a PostMap<Arc<CachedPost>>,
     counts: &'a HashMap<PostId, PostCounts>,
     shows_quote: bool,
 }
 
 impl NamedPostSource for PushedPosts<'_> {
+    fn reader(&self) -> Option<&UserId> {
+        self.reader
+    }
+
     fn find(&self, post: PostId) -> Option<&CachedPost> {
         self.posts.get(&post).map(|cached| &**cached)
     }

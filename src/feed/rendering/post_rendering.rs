@@ -258,6 +258,10 @@ impl PageContent<'_> {
 }
 
 impl NamedPostSource for PageContent<'_> {
+    fn reader(&self) -> Option<&UserId> {
+        self.reader
+    }
+
     fn find(&self, post: PostId) -> Option<&CachedPost> {
         self.named.get(&post).map(|cached| &**cached)
     }
