@@ -159,7 +159,7 @@ mod tests {
     use crate::broker::BrokerError;
     use crate::feed::FeedError;
     use crate::ledger::LedgerError;
-    use crate::refusal::Refusal;
+    use crate::store_refusal::Refusal;
 
     #[test]
     fn an_outage_covers_the_errors_of_its_store() {

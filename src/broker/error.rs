@@ -1,6 +1,6 @@
 //! The errors of brokers.
 
-use crate::refusal::Refusal;
+use crate::store_refusal::Refusal;
 
 /// Why a call to a broker failed.
 #[derive(Clone, Debug, thiserror::Error)]

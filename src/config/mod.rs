@@ -3,8 +3,9 @@
 //! `config.toml` in the root of the repository documents every key and contains its default; it is embedded in the
 //! program. The operator's file overrides the defaults, and the environment overrides both.
 //!
-//! Each section belongs to the part of the server that uses it (`settings` reads its keys); this module composes them.
-//! Here are the sections of the server itself and of its stores:
+//! Each section belongs to the part of the server that uses it (`settings` reads its keys): `feed/config.rs`,
+//! `auth/config.rs`, `push/config.rs` and the like. This module composes them. Here are the sections of the server itself
+//! and of its stores:
 //!
 //! | file | contents |
 //! |---|---|

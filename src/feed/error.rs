@@ -244,7 +244,7 @@ impl From<BrokerError> for FeedError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::refusal::Refusal;
+    use crate::store_refusal::Refusal;
 
     #[test]
     fn refusals_of_stores_are_outages_with_their_reason() {

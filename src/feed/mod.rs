@@ -18,11 +18,12 @@
 //! | durable work | `work/` |
 //! | submission | `event_queue`, `invalidation` |
 //! | stores in step | `nodes/`, `lineage`, `node_ids`, `id_maker`, `pause_detector`, `runtime` |
-//! | shared by all | `call`, `error`, `input`, `expand`, `paging`, `query_values`, `options` |
+//! | shared by all | `call`, `error`, `input`, `expand`, `paging`, `query_values`, `options`, `config` |
 
 mod base;
 mod caching;
 mod call;
+mod config;
 mod content;
 pub(crate) mod devices;
 pub(crate) mod erasure;
@@ -39,6 +40,7 @@ pub(crate) mod identity;
 pub(crate) mod input;
 mod invalidation;
 pub(crate) mod likes;
+mod limit_buckets;
 mod lineage;
 pub(crate) mod lists;
 pub(crate) mod moderation;
@@ -54,7 +56,6 @@ pub(crate) mod people;
 pub(crate) mod posts;
 mod pushes;
 mod query_values;
-mod rate_limit;
 mod rate_limits;
 mod rendering;
 pub(crate) mod reposts;
@@ -72,6 +73,7 @@ pub(crate) mod work;
 pub(crate) use base::Base;
 pub(crate) use call::Call;
 pub use call::{Caller, Credential, Origin};
+pub use config::{FanoutConfig, LikesConfig, LimitsConfig, NotificationsConfig, RatesConfig, TimelineConfig};
 pub(crate) use content::PostCache;
 pub use devices::ConnectedUsers;
 pub(crate) use devices::DeviceUsage;
@@ -82,9 +84,7 @@ pub(crate) use identity::{AuthorizationChecks, IdentityService};
 pub use identity::{ErasureLogContents, ErasureLogEntry, NewUser, PendingChecks, read_erasure_log};
 pub(crate) use likes::{SettledLike, SettlementListener, SettlementNews, UserLike};
 pub use nodes::{FINGERPRINTS, JoinError, adopt, check_pairing};
-pub use options::{
-    FanoutConfig, FeedOptions, LikesConfig, LimitsConfig, NotificationsConfig, PushOptions, RatesConfig, TimelineConfig,
-};
+pub use options::{FeedOptions, PushOptions};
 pub use outlet::{OutletConfig, OutletWebhook, webhook_consumer};
 pub(crate) use posts::{Draft, mentioned};
 pub use pushes::SocketProbe;

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::{Call, Origin};
+use super::config::RatesConfig;
 use super::error::{FeedError, Result};
-use super::options::RatesConfig;
-use super::rate_limit::{Limit, RateSubject};
+use super::limit_buckets::{Limit, RateSubject};
 use crate::broker::Broker;
 use crate::limiter::BucketKey;
 use crate::metrics::Metrics;

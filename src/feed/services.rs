@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::base::Base;
+use super::config::RatesConfig;
 use super::devices::{DeviceUsage, Devices};
 use super::erasure::{ErasureJob, ErasureService};
 use super::export::Exports;
@@ -16,7 +17,6 @@ use super::lists::Lists;
 use super::moderation::{Removals, Reports, Suspensions};
 use super::nodes::{JoinError, NodeRegistry};
 use super::notifications::{Conversations, EventWorker, Notifications};
-use super::options::RatesConfig;
 use super::outlet::Outlet;
 use super::people::{FollowRequests, Follows, Profiles, Restrictions, UserSearch};
 use super::posts::{CommentReader, CommentService, PostEditor, PostService};

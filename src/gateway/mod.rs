@@ -45,7 +45,7 @@ mod transport;
 pub mod wire;
 
 pub use channels::pattern::ChannelPattern;
-pub use commands::channel_commands::{presence_counts, present_clients};
+pub use commands::presence::{presence_counts, present_clients};
 pub use hub::log_reader::{ChannelLog, LogReader};
 pub use node::gauges::GaugeReader;
 pub use node::survey::NodeSurvey;
@@ -56,7 +56,7 @@ use accept::upgrade::Upgrader;
 use commands::channel_commands::ChannelCommands;
 use commands::channel_occupancy::ChannelOccupancy;
 use commands::hook_runner::HookRunner;
-use commands::presence::{PresenceTracker, presence_ttl};
+use commands::presence_tracker::{PresenceTracker, presence_ttl};
 use commands::rpc::RpcRunner;
 use commands::runner::CommandRunner;
 use commands::single_connection::SingleConnection;

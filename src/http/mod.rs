@@ -58,11 +58,11 @@ mod request_span;
 mod server_api;
 mod status;
 mod streams;
-mod transports;
+mod transports_config;
 
 pub use probes::ProbeParts;
 pub use redirect::redirect_router;
-pub use transports::TransportsConfig;
+pub use transports_config::TransportsConfig;
 
 use answers::problem;
 use authentication::Authenticator;

@@ -115,8 +115,8 @@ pub use self::transfer::{
 };
 pub use self::work::{Fence, PartitionRow, WorkLease, WorkStore, WorkView};
 pub use crate::model::Tally;
-use crate::refusal::Refusal;
 use crate::store_metrics::{StoreFailure, StoreMeter};
+use crate::store_refusal::Refusal;
 
 /// The errors of a ledger.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -4,6 +4,7 @@
 
 mod app_notification;
 mod channel;
+mod client_event;
 mod comment;
 mod content_events;
 mod content_id;
@@ -11,7 +12,6 @@ mod depth;
 mod device;
 mod domain_event;
 mod entry;
-mod event;
 mod event_owner;
 mod filter;
 mod ids;
@@ -32,6 +32,7 @@ mod user;
 
 pub use app_notification::{AppGroup, AppNotification, is_app_kind};
 pub use channel::{AppChannel, Channel, ChannelKind, InboxId, Retention, canonical_name, into_canonical_name};
+pub use client_event::Event;
 pub use comment::Comment;
 pub use content_events::others;
 pub use content_id::ContentId;
@@ -43,7 +44,6 @@ pub use device::{
 };
 pub use domain_event::{DomainEvent, MAX_LIKES, MAX_MENTIONED, NewLikes};
 pub use entry::{CommentChanged, Entry, Epoch, GoneReason, Position, PositionRef, PostRemoved};
-pub use event::Event;
 pub use event_owner::EventOwner;
 pub use filter::{Filter, FilterAction, FilterContext, FilterId};
 pub use ids::{CommentId, NotificationId, NotificationPosition, PostId, UserId};

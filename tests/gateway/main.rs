@@ -2,6 +2,7 @@
 
 mod activity;
 mod app_notifications;
+mod app_pushes;
 mod audience;
 mod backend;
 mod base_path;
@@ -15,6 +16,7 @@ mod close_codes;
 mod comment_edits;
 mod comment_lists;
 mod comments;
+mod compose_limits;
 mod compression_savings;
 mod contract;
 mod conversations;

@@ -8,6 +8,7 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::chaos;
 use crate::cluster::{Cluster, attempt, done, post, until};
 use crate::random::SeededRandom;
 use crate::redis_server::RedisServer;
@@ -232,7 +233,7 @@ async fn histories_at_two_nodes(cluster: Cluster) {
     // The first request of a user creates the user.
     done(&cluster.nodes[0], "ann", "GET", "/timeline").await;
     let (begun, mut reads) = (Instant::now(), 0);
-    let rounds = SeededRandom::rounds(4) as u64;
+    let rounds = SeededRandom::rounds(chaos::rounds(4, 1_000)) as u64;
     for number in first..first + rounds {
         reads += history(&cluster, number).await;
     }

@@ -49,6 +49,7 @@ mod standings;
 mod traces;
 mod transfer;
 mod transports;
+mod unlocks;
 
 use feedline_test_support::{
     api, client, nginx, pooler, postgres_server, prometheus, random, reader, redis_server, server, stream_socket,

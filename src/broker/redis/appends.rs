@@ -5,7 +5,7 @@ use std::future::Future;
 use futures::StreamExt as _;
 use futures::stream::FuturesOrdered;
 
-use super::commands::millis;
+use super::command_connections::millis;
 use super::scripts::SCRIPTS;
 use super::{RedisBroker, hint, replies};
 use crate::broker::logs::{IDEMPOTENCY_TTL, is_for_listeners};

@@ -3,7 +3,7 @@
 use redis::{ErrorKind, RedisError};
 
 use crate::broker::BrokerError;
-use crate::refusal::Refusal;
+use crate::store_refusal::Refusal;
 
 /// Maps an error of Redis. The errors of a pipeline are a refusal only if all of them are.
 pub(super) fn classify(error: &RedisError) -> BrokerError {

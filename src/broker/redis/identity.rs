@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 
-use super::commands::millis;
+use super::command_connections::millis;
 use super::replies::{parse, strange};
 use super::scripts::SCRIPTS;
 use super::{RedisBroker, replies};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::Cmd;
 
-use super::commands::millis;
+use super::command_connections::millis;
 use super::inbox_cache::CachedInbox;
 use super::page_command::page_command;
 use super::scripts::SCRIPTS;

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::commands::{Commands, millis};
+use super::command_connections::{Commands, millis};
 use super::keys::Keys;
 use super::replies;
 use super::scripts::SCRIPTS;

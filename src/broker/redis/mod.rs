@@ -8,7 +8,7 @@
 //! | `appends.rs` | appends to one log or many |
 //! | `keys.rs` | the names of keys and channels |
 //! | `scripts/`, `scripts.rs` | Lua scripts, for atomic operations |
-//! | `commands.rs` | connections for commands, which reconnect |
+//! | `command_connections.rs` | connections for commands, which reconnect |
 //! | `inbox_cache.rs` | recently read inboxes, of which only new entries are read |
 //! | `queue.rs`, `tallies.rs`, `permits.rs` | the durable queue, tallies, shared rate limits |
 //! | `outlet_copy.rs` | the copy of the outlet, for consumer groups |
@@ -23,7 +23,7 @@
 //! | `node_hints.rs` | one message for the inboxes of a page with the same receiver |
 
 mod appends;
-mod commands;
+mod command_connections;
 mod errors;
 mod hint;
 mod identity;
@@ -58,7 +58,7 @@ use parking_lot::RwLock;
 use redis::{Client, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, Value};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::commands::{Commands, NO_EVICTION, RedisEndpoint, RedisLink, millis};
+use self::command_connections::{Commands, NO_EVICTION, RedisEndpoint, RedisLink, millis};
 use self::inbox_cache::InboxCache;
 use self::invalidation_log::InvalidationLog;
 use self::keys::Keys;

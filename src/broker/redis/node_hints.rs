@@ -31,7 +31,7 @@ use bytes::Bytes;
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::commands::Commands;
+use super::command_connections::Commands;
 use super::keys::Keys;
 use super::scripts::SCRIPTS;
 use crate::model::{ChannelKind, Entry, Position, PositionRef};

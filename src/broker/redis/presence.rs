@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::commands::millis;
+use super::command_connections::millis;
 use super::scripts::{SCRIPTS, Script};
 use super::{RedisBroker, replies};
 use crate::broker::presence::EXPIRED_PER_CALL;

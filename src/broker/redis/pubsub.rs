@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::commands::{Commands, RedisEndpoint, not_connected, reconnect_backoff};
+use super::command_connections::{Commands, RedisEndpoint, not_connected, reconnect_backoff};
 use super::invalidation_log::InvalidationLog;
 use super::keys::Keys;
 use super::node_hints::Redirector;

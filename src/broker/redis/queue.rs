@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Value;
 
-use super::commands::millis;
+use super::command_connections::millis;
 use super::keys::Keys;
 use super::replies::{parse, strange};
 use super::rights::CommandConnection;

@@ -15,7 +15,7 @@ pub(super) struct StreamSlice {
     pub(super) entries: Vec<(u64, Entry)>,
 }
 
-/// The prefix of an inbox's head while the inbox is unfilled; see `scripts/prelude.lua`.
+/// The prefix of an inbox's head while the inbox is unfilled; see `scripts/inbox_prelude.lua`.
 const UNFILLED: &str = "9007199254740991";
 
 pub(super) fn strange(what: impl std::fmt::Display) -> BrokerError {

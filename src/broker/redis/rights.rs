@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value};
 
-use super::commands::RedisEndpoint;
+use super::command_connections::RedisEndpoint;
 use super::keys::Keys;
 use super::{RedisOptions, connection_info};
 use crate::broker::Result;

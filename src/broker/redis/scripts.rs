@@ -106,7 +106,7 @@ impl Scripts {
 /// A script that writes to inboxes, with the prelude of inboxes.
 macro_rules! inbox_script {
     ($name:literal) => {
-        Script::new(concat!(include_str!("scripts/prelude.lua"), "\n", include_str!(concat!("scripts/", $name))))
+        Script::new(concat!(include_str!("scripts/inbox_prelude.lua"), "\n", include_str!(concat!("scripts/", $name))))
     };
 }
 
@@ -114,7 +114,7 @@ macro_rules! inbox_script {
 macro_rules! page_script {
     ($name:literal) => {
         Script::new(concat!(
-            include_str!("scripts/prelude.lua"),
+            include_str!("scripts/inbox_prelude.lua"),
             "\n",
             include_str!("scripts/node_hints.lua"),
             "\n",
@@ -154,8 +154,8 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     append: log_script!("append.lua"),
     publish: Script::new(include_str!("scripts/publish.lua")),
     position: log_script!("position.lua"),
-    positions: log_script!("positions.lua", "prelude.lua"),
-    read: log_script!("read.lua", "prelude.lua"),
+    positions: log_script!("positions.lua", "inbox_prelude.lua"),
+    read: log_script!("read.lua", "inbox_prelude.lua"),
     drop: Script::new(include_str!("scripts/drop.lua")),
     open: inbox_script!("open.lua"),
     fill: inbox_script!("fill.lua"),
@@ -174,7 +174,7 @@ pub(super) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| Scripts {
     release_node: Script::new(include_str!("scripts/release_node.lua")),
     enqueue: Script::new(include_str!("scripts/enqueue.lua")),
     read_queue: Script::new(include_str!("scripts/read_queue.lua")),
-    trim: Script::new(include_str!("scripts/trim.lua")),
+    trim: Script::new(include_str!("scripts/trim_queue.lua")),
     tally: Script::new(include_str!("scripts/tally.lua")),
     tallies: Script::new(include_str!("scripts/tallies.lua")),
     invalidate: Script::new(include_str!("scripts/invalidate.lua")),

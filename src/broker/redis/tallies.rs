@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::commands::millis;
+use super::command_connections::millis;
 use super::scripts::SCRIPTS;
 use super::{RedisBroker, replies};
 use crate::broker::{Result, TALLY_TTL, TallyStore};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::reader_filters::ReaderFilters;
+use super::word_search::ReaderFilters;
 use crate::broker::{CacheLease, Invalidation};
 use crate::feed::caching::SparseCache;
 use crate::feed::error::Result;

@@ -3,28 +3,28 @@
 //! | file | contents |
 //! |---|---|
 //! | `mod.rs`, `input.rs` | the operations, and their input |
-//! | `reader_filters.rs` | the filters of a reader, compiled |
+//! | `word_search.rs` | the filters of a reader, compiled |
 //! | `filter_cache.rs` | the compiled filters of readers, cached |
-//! | `content_filter.rs` | filters applied to posts and comments |
+//! | `applied_filters.rs` | filters applied to posts and comments |
 //!
 //! The text that is searched, with its normal form, is `text/filter_text.rs`. A post in the cache keeps its own, and a
 //! search of it takes microseconds: results are not kept.
 
-mod content_filter;
+mod applied_filters;
 mod filter_cache;
 mod input;
-mod reader_filters;
+mod word_search;
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(crate) use content_filter::{AppliedFilters, ContentFilter, FiltersByReader};
+pub(crate) use applied_filters::{AppliedFilters, ContentFilter, FiltersByReader};
 pub(crate) use filter_cache::FilterCache;
 pub(crate) use input::{FilterDraft, FilterUpdate, OneFilter};
-pub(crate) use reader_filters::FilterOutcome;
-use reader_filters::MAX_FILTERS;
+pub(crate) use word_search::FilterOutcome;
+use word_search::MAX_FILTERS;
 
 use super::base::Base;
 use super::call::{Call, Caller};

@@ -6,7 +6,7 @@
 //! | `removals.rs` | removal and restoration of posts and comments |
 //! | `reports.rs` | reports |
 //!
-//! Standings apply at delivery: `feed/visibility/access.rs` has the rules, `feed/identity/standings.rs` the users. A
+//! Standings apply at delivery: `feed/visibility/visibility_rules.rs` has the rules, `feed/identity/standings.rs` the users. A
 //! removed post is stored with an audience of nobody, and a removed comment as a deleted one.
 
 mod removals;

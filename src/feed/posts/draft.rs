@@ -7,9 +7,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use crate::feed::config::LimitsConfig;
 use crate::feed::error::{FeedError, Result};
 use crate::feed::input::{TOPIC_RULE, is_media_url};
-use crate::feed::options::LimitsConfig;
 use crate::model::{CommentPolicy, Location, Media, NESTED_TOO_DEEP, Post, PostId, UserId, Visibility, is_shallow};
 use crate::net::OwnHosts;
 use crate::text::{TextToken, has_marks, is_blank, tokens, topic_name};

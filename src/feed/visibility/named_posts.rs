@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::access::ViewContext;
 use super::policy::VisibilityPolicy;
+use super::visibility_rules::ViewContext;
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::model::{PostId, UserId};

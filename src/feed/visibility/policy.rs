@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::access::{AccessContext, ViewContext};
 use super::blocked_reposts::blocked_reposts;
 use super::followed_topics::FollowedTopics;
 use super::relations::{RelationCache, RelationMap};
+use super::visibility_rules::{AccessContext, ViewContext};
 use crate::feed::content::{CachedPost, NewestReposts, PostCache};
 use crate::feed::error::{NO_POST, Result};
 use crate::feed::identity::ErasedUsers;

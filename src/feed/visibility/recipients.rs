@@ -4,8 +4,8 @@
 //! visibility are therefore the users that could see the post *before* it: no other user may learn of a post that was
 //! never visible to them.
 
-use super::access::{AccessContext, ViewContext};
 use super::policy::VisibilityPolicy;
+use super::visibility_rules::{AccessContext, ViewContext};
 use crate::feed::error::Result;
 use crate::model::{Entry, GoneReason, PostId, Relation, UserId, Visibility};
 

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::access::{AccessContext, ViewContext};
 use super::followees::{FolloweeCache, UserIdSet};
 use super::pair_cache::{PairCache, UserMap};
+use super::visibility_rules::{AccessContext, ViewContext};
 use crate::broker::{CacheLease, Invalidation};
 use crate::feed::caching::{CoherentCache, FillTicket};
 use crate::feed::error::Result;

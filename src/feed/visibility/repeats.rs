@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::access::{AccessContext, ViewContext};
 use super::blocked_reposts::blocked_reposts;
 use super::followed_topics::TopicSet;
 use super::followees::UserIdSet;
 use super::policy::VisibilityPolicy;
+use super::visibility_rules::{AccessContext, ViewContext};
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::ledger::Ledger;

@@ -12,18 +12,18 @@
 //! | `partition.rs` | a partition as this process has it, its worker, and the clocks that the lease is counted on |
 //! | `shares.rs` | which partitions a process takes and gives away |
 //! | `job_queue.rs`, `author_queues.rs` | fan-out jobs in this process |
-//! | `quarantine.rs` | decides which items are set aside because they fail by themselves; what work waits for |
+//! | `quarantine_policy.rs` | decides which items are set aside because they fail by themselves; what work waits for |
 
 mod author_queues;
 mod job_queue;
 mod owner;
 mod partition;
-mod quarantine;
+mod quarantine_policy;
 mod shares;
 
 pub(crate) use author_queues::{JobEnd, QueuedJob};
 pub(crate) use job_queue::JobQueue;
 pub(crate) use owner::Owner;
 pub(crate) use partition::{Consumer, Partition, PollSchedule, RunOutcome, work};
-pub use quarantine::StoreHealth;
-pub(crate) use quarantine::{QuarantinePolicy, WorkKinds};
+pub use quarantine_policy::StoreHealth;
+pub(crate) use quarantine_policy::{QuarantinePolicy, WorkKinds};

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::quarantine::QuarantinePolicy;
+use super::quarantine_policy::QuarantinePolicy;
 use crate::backoff::Backoff;
 use crate::feed::error::Result;
 use crate::feed::runtime::Runtime;

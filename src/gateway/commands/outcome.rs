@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::presence::Subscriber;
+use super::presence_tracker::Subscriber;
 use crate::feed::FeedError;
 use crate::gateway::channels::join::{Join, Joined};
 use crate::gateway::registry::sockets::Registration;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use super::outcome::{CommandOutcome, OpenedConnection};
-use super::presence::{PresenceTracker, Subscriber};
+use super::presence_tracker::{PresenceTracker, Subscriber};
 use super::single_connection::SingleConnection;
 use crate::auth::TokenIdentity;
 use crate::denials::{Denied, deny};

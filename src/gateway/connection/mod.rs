@@ -21,7 +21,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use crate::gateway::commands::outcome::{CommandOutcome, OpenedConnection};
-use crate::gateway::commands::presence::Subscriber;
+use crate::gateway::commands::presence_tracker::Subscriber;
 use crate::gateway::commands::runner::{RunningCommand, running};
 use crate::gateway::registry::sockets::Registration;
 use crate::gateway::registry::user_connections::{LimitReached, UserConnection};
@@ -30,7 +30,7 @@ use crate::gateway::session::{
     hook_answers, key_wait, server_requests,
 };
 use crate::gateway::transport::Transport;
-use crate::gateway::transport::end::ConnectionEnd;
+use crate::gateway::transport::connection_end::ConnectionEnd;
 use crate::gateway::transport::incoming::Incoming;
 use crate::gateway::wire::framed::Framed;
 use crate::gateway::wire::message_format::MessageFormat;

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::gateway::session::{Action, PingKind};
 use crate::gateway::transport::Transport;
-use crate::gateway::transport::end::ConnectionEnd;
+use crate::gateway::transport::connection_end::ConnectionEnd;
 use crate::gateway::wire::framed::Framed;
 use crate::gateway::wire::message_codec::{frame_end, frame_ping, frame_push, frame_reply};
 use crate::gateway::wire::message_format::MessageFormat;

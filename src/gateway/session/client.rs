@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use serde_json::value::RawValue;
 
+use super::close_codes::disconnect_for;
 use super::options::SessionOptions;
-use super::refusal::disconnect_for;
 use super::time::SessionTime;
 use crate::auth::{SubscribeOptions, TokenIdentity};
 use crate::gateway::channels::ResolvedChannel;

@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 
 use super::actions::ConnectGrant;
 use super::client::{ClientIdentity, PingKind, SessionContext};
+use super::close_codes::invalid_token;
+use super::command_refusal::CommandRefusal;
 use super::options::{SessionOptions, VERSION};
-use super::refusal::{CommandRefusal, invalid_token};
 use super::subscribe::{refresh_result, subscribe_result};
 use super::time::{SessionTime, TimeLeft, ttl};
 use crate::auth::{ConnectClaims, SubscribeOptions, TokenError, TokenIdentity, TokenKind};

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::actions::{Action, AnsweredHook, HookOutcome, HookQuestion, PublishGrant};
+use super::close_codes::disconnect;
+use super::command_refusal::error_reply;
 use super::connect::{self, Proven};
 use super::hook_expiries::{self, ExpiryTarget};
 use super::hook_questions::ask;
-use super::refusal::{disconnect, error_reply};
 use super::subscribe;
 use super::time::SessionTime;
 use super::{Session, SessionState};

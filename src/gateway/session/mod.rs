@@ -15,7 +15,8 @@
 //! | `server_requests` | what a backend asks of the session |
 //! | `hook_questions`, `hook_answers`, `hook_expiries` | questions to the application's backend |
 //! | `key_wait` | commands that wait for the key of their token |
-//! | `refusal` | refused commands, and close codes |
+//! | `close_codes` | which close code a cause has |
+//! | `command_refusal` | refused commands |
 //! | `client` | the connection of a session, and the identity that its token proves |
 //! | `subscription_table` | the subscriptions |
 //! | `heartbeat`, `command_budget`, `time` | pings, the rate of commands, expiry |
@@ -24,7 +25,9 @@
 mod actions;
 mod client;
 mod client_config;
+mod close_codes;
 mod command_budget;
+mod command_refusal;
 mod connect;
 mod heartbeat;
 pub(super) mod hook_answers;
@@ -32,7 +35,6 @@ mod hook_expiries;
 mod hook_questions;
 pub(super) mod key_wait;
 mod options;
-mod refusal;
 mod requests;
 pub(super) mod server_requests;
 mod subscribe;
@@ -53,9 +55,10 @@ pub use actions::{
 };
 pub use client::{PingKind, SessionClient};
 pub use client_config::ClientConfig;
+pub(super) use close_codes::{disconnect, disconnect_for, disconnect_for_error};
+pub(super) use command_refusal::error_reply;
 pub use hook_expiries::ExpiryTarget;
 pub use options::{SessionOptions, VERSION};
-pub(super) use refusal::{disconnect, disconnect_for, disconnect_for_error, error_reply};
 pub use requests::history_span;
 pub use subscription_table::{DroppedSubscription, SubscriptionTokens};
 pub use time::SessionTime;
@@ -69,10 +72,10 @@ use crate::protocol::{
 };
 use client::{ClientIdentity, SessionContext};
 use command_budget::CommandBudget;
+use command_refusal::CommandRefusal;
 use heartbeat::{Heartbeat, HeartbeatEvent};
 use hook_expiries::HookExpiries;
 use hook_questions::ask;
-use refusal::CommandRefusal;
 use requests::OpenSession;
 use subscribe::SubscribeStep;
 use subscription_table::SubscriptionTable;

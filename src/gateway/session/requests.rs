@@ -4,8 +4,8 @@ use serde_json::value::RawValue;
 
 use super::actions::{HistoryGrant, PresenceGrant, PresenceQuery, PublishGrant};
 use super::client::{ClientIdentity, SessionContext};
+use super::command_refusal::CommandRefusal;
 use super::hook_questions::is_asked;
-use super::refusal::CommandRefusal;
 use super::subscription_table::SubscriptionTable;
 use crate::broker::Span;
 use crate::gateway::channels::{Credentials, ResolvedChannel, Right};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::client::{ClientIdentity, SessionContext};
+use super::command_refusal::CommandRefusal;
 use super::hook_questions::is_asked;
-use super::refusal::CommandRefusal;
 use super::subscription_table::SubscriptionTable;
 use super::time::{SessionTime, TimeLeft, ttl};
 use crate::auth::{SubscribeOptions, TokenError, TokenIdentity};

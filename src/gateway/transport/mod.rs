@@ -1,6 +1,6 @@
 //! What a connection reads from and writes to: a WebSocket, or a stream.
 
-pub(crate) mod end;
+pub(crate) mod connection_end;
 mod frame_writer;
 pub(crate) mod incoming;
 pub(crate) mod stream;
@@ -14,7 +14,7 @@ use std::io;
 
 use crate::gateway::wire::framed::Framed;
 use crate::gateway::wire::message_format::MessageFormat;
-use end::ConnectionEnd;
+use connection_end::ConnectionEnd;
 use incoming::Incoming;
 use stream::StreamTransport;
 use stream_sessions::StreamName;

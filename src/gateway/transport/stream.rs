@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
-use super::end::ConnectionEnd;
+use super::connection_end::ConnectionEnd;
 use super::frame_writer::FrameWriter;
 use super::incoming::Incoming;
 use super::stream_inbox::StreamInbox;

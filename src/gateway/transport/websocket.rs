@@ -12,7 +12,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use super::end::ConnectionEnd;
+use super::connection_end::ConnectionEnd;
 use super::frame_writer::FrameWriter;
 use super::incoming::Incoming;
 use super::stream_sessions::{StreamName, StreamSession};

@@ -11,7 +11,7 @@ use super::errors::{classify, text};
 use super::tls;
 use super::url::{PostgresUrl, Tls};
 use crate::ledger::{Durability, LedgerError, Result, SchemaMode};
-use crate::refusal::Refusal;
+use crate::store_refusal::Refusal;
 
 /// The options of the PostgreSQL ledger.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use tokio_postgres::Error;
 
 use crate::ledger::LedgerError;
-use crate::refusal::Refusal;
+use crate::store_refusal::Refusal;
 
 /// What to do about prepared statements that are lost.
 const POOLED: &str = "a pooler in transaction mode needs ledger.prepared_statements = false";

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::PostgresLedger;
 use super::columns::{at, integer, natural_at, one};
 use crate::ledger::{JOBS, LedgerError, Lineage, LineageStore, NUMBERS_SKIPPED, PULLED, Result};
-use crate::refusal::Refusal;
+use crate::store_refusal::Refusal;
 
 /// The incarnation, and the oids of the database and of the table `meta`. In a copy made by `pg_dump` at least one of
 /// the oids differs.

@@ -5,7 +5,7 @@ use std::path::Path;
 use rusqlite::ErrorCode;
 
 use crate::ledger::LedgerError;
-use crate::refusal::Refusal;
+use crate::store_refusal::Refusal;
 
 /// Maps an error to a [`LedgerError`].
 pub(super) fn failure(error: &rusqlite::Error) -> LedgerError {

@@ -4,16 +4,16 @@
 //! | file | contents |
 //! |---|---|
 //! | `builtin.rs` | the templates in English and Chinese |
-//! | `catalog.rs` | all templates, and the choice of one |
+//! | `text_renderer.rs` | all templates, and the choice of one |
 //! | `locale.rs` | the languages that a device accepts, best first |
 //! | `template.rs` | texts with placeholders |
 //! | `text_kind.rs` | the kinds of texts |
 
 mod builtin;
-mod catalog;
 mod locale;
 mod template;
 mod text_kind;
+mod text_renderer;
 
-pub use catalog::{NotificationText, TextError, TextInput, Texts, TextsConfig};
 pub use text_kind::TextKind;
+pub use text_renderer::{NotificationText, TextError, TextInput, Texts, TextsConfig};

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::filter_cache::FilterCache;
-use super::reader_filters::{FilterOutcome, FilterSet, ReaderFilters};
+use super::word_search::{FilterOutcome, FilterSet, ReaderFilters};
 use crate::feed::content::CachedPost;
 use crate::feed::error::Result;
 use crate::feed::runtime::now;

@@ -36,7 +36,7 @@ pub enum Event<'a> {
         #[schemars(with = "ShownPost")]
         post: &'a RawValue,
     },
-    /// A user that the reader follows reposted a post that the timeline has already.
+    /// A user that the reader follows reposted a post that the timeline has; it may arrive before the post.
     #[serde(rename = "reposted")]
     #[schemars(title = "PostRepostedEvent", extend("x-channels" = ["timeline", "list"]))]
     Reposted {
