@@ -4,8 +4,8 @@
 //! program. The operator's file overrides the defaults, and the environment overrides both.
 //!
 //! Each section belongs to the part of the server that uses it (`settings` reads its keys): `feed/config.rs`,
-//! `auth/config.rs`, `push/config.rs` and the like. This module composes them. Here are the sections of the server itself
-//! and of its stores:
+//! `auth/config.rs`, `push/config.rs` and the like. This module composes them. Here are the sections of the server
+//! itself and of its stores:
 //!
 //! | file | contents |
 //! |---|---|

@@ -269,15 +269,15 @@ fn some_contexts(random: &mut SeededRandom) -> BTreeSet<FilterContext> {
 fn report(random: &mut SeededRandom, model: &Model, by: User) -> Option<Act> {
     let reports: Vec<u64> = model.reports.keys().copied().collect();
     let target = match random.below(5) {
-        0 => Reported::User(*random.pick(&USERS)),
+        0 => Reported::User(random.pick::<&str>(&USERS)),
         1 => any_comment(random, model).map(|(id, comment)| Reported::Comment { id, post: comment.post })?,
         2 => {
             let id = one_of(random, &reports)?;
-            return Some(Act::CloseReport { id, action: *random.pick(&ACTIONS) });
+            return Some(Act::CloseReport { id, action: random.pick::<&str>(&ACTIONS) });
         }
         _ => Reported::Post(any_post(random, model)?),
     };
-    Some(Act::Report(Report::new(by, target, *random.pick(&REASONS))))
+    Some(Act::Report(Report::new(by, target, random.pick::<&str>(&REASONS))))
 }
 
 /// A change that ends by itself. They take long, so there are few.

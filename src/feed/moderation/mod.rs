@@ -6,8 +6,8 @@
 //! | `removals.rs` | removal and restoration of posts and comments |
 //! | `reports.rs` | reports |
 //!
-//! Standings apply at delivery: `feed/visibility/visibility_rules.rs` has the rules, `feed/identity/standings.rs` the users. A
-//! removed post is stored with an audience of nobody, and a removed comment as a deleted one.
+//! Standings apply at delivery: `feed/visibility/visibility_rules.rs` has the rules, `feed/identity/standings.rs` the
+//! users. A removed post is stored with an audience of nobody, and a removed comment as a deleted one.
 
 mod removals;
 mod reports;
