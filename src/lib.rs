@@ -28,7 +28,7 @@
 //! | [`net`] | client addresses behind proxies, browser origins |
 //! | [`metrics`] | the metrics for Prometheus |
 //! | [`outlet`] | what happened, for webhooks and a Redis Stream |
-//! | [`refusal`] | why a store refuses to work |
+//! | [`store_refusal`] | why a store refuses to work |
 //! | [`push`] | the push bridge: notifications for people who are not connected |
 //! | [`shares`] | the part of a limited resource that one user or address may have |
 //! | [`store_metrics`] | the time and the failures of calls to stores |
