@@ -18,6 +18,8 @@ import { poll } from "../support/wait.mjs";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const PATIENCE_MS = 60_000;
+/** Commands install packages and build a page, on a machine that does other things meanwhile. */
+const BUILD_PATIENCE_MS = 3 * PATIENCE_MS;
 
 const STAND_INS = {
   cargo: `case "$*" in
@@ -113,7 +115,7 @@ for (const [document, { before = "", programs, prints }] of Object.entries(DOCUM
     shell.once("exit", (code) => (isOver = code !== 0));
     const until = (holds, what) => {
       const ask = async () => (isOver ? assert.fail(`it ended before ${what}:\n${said}`) : holds());
-      return poll(PATIENCE_MS, ask, () => `no ${what} in:\n${said}`);
+      return poll(BUILD_PATIENCE_MS, ask, () => `no ${what} in:\n${said}`);
     };
     try {
       for (const [name, shown] of Object.entries(programs)) {
