@@ -139,16 +139,25 @@ async fn migrations_that_wait_for_a_lock_fail_with_the_reason() {
     open_at(server, &name).await.close().await;
 }
 
-/// A migration that deadlocks with calls, or waits for them, begins again.
+/// A migration that waits for a lock gives its own locks back, and begins again.
 #[tokio::test]
-async fn migrations_begin_again_when_a_lock_is_free() {
+async fn migrations_begin_again_when_a_step_gets_no_lock() {
     let server = shared();
     let name = server.database("template1").await;
     let other = server.client(&name).await;
     other.batch_execute("BEGIN; CREATE TABLE users (id int)").await.unwrap();
     let opening = tokio::spawn(PostgresLedger::open(postgres_options(server, &name)));
-    // Longer than a step waits for a lock.
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    let observer = server.client(&name).await;
+    for is_waiting in [true, false, true] {
+        let waiters = "SELECT count(*) > 0 FROM pg_stat_activity \
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let seen = async {
+            while observer.query_one(waiters, &[]).await.unwrap().get::<_, bool>(0) != is_waiting {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, seen).await.unwrap_or_else(|_| panic!("does it wait: not {is_waiting}"));
+    }
     assert!(!opening.is_finished());
     other.batch_execute("ROLLBACK").await.unwrap();
     opening.await.unwrap().expect("it opens").close().await;

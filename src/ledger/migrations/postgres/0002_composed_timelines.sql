@@ -1,7 +1,7 @@
 -- Timelines that people compose: standings, locked accounts, reposts and quotes, filters, lists, followed topics, and
 -- notifications of the application. Programs that know version 1 only go on beside newer ones.
 --
--- What every request reads is changed last: its locks are held to the end.
+-- `users`, which every request reads, is changed last: locks are held until the commit.
 
 -- Tables
 -- ------

@@ -7,6 +7,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
 
 use super::functions::{self, FUNCTIONS, FunctionFile};
+use crate::backoff::Backoff;
 use crate::ledger::postgres::endpoint::Endpoint;
 use crate::ledger::{LedgerError, Result, outdated};
 
@@ -19,7 +20,8 @@ pub(super) struct Migration {
     pub(super) needs: i32,
 }
 
-/// The migrations. The position in the list, from 1, is the schema version. Migrations are added, never changed.
+/// The migrations. The position in the list, from 1, is the schema version. Migrations are added; what one makes never
+/// changes.
 const MIGRATIONS: &[Migration] = &[
     Migration { sql: include_str!("../../migrations/postgres/0001_initial.sql"), needs: 1 },
     Migration { sql: include_str!("../../migrations/postgres/0002_composed_timelines.sql"), needs: 1 },
@@ -99,13 +101,19 @@ impl Schema {
         // Without a commit, the end of the connection takes everything back.
         let client = endpoint.connect(|| ()).await?;
         let began = Instant::now();
+        let mut logged: Option<Instant> = None;
+        let mut backoff = Backoff::new(LOCK_WAIT, LOCK_WAIT);
         let applied = loop {
-            match self.apply_once(&client, endpoint).await {
+            match self.apply_once(&client, endpoint, began).await {
                 Err(MigrationError::Database(error)) if is_held_up(&error) && began.elapsed() < endpoint.patience => {
-                    tracing::info!(ledger = endpoint.name, "a step of the schema waits for a lock, see pg_locks");
+                    if logged.is_none_or(|logged| logged.elapsed() >= WAIT_LOG_INTERVAL) {
+                        logged = Some(Instant::now());
+                        let ledger = &endpoint.name;
+                        tracing::info!(ledger, "the migration begins again: a step got no lock, see pg_locks");
+                    }
                     client.batch_execute("ROLLBACK").await.map_err(|error| endpoint.explain(&error))?;
                     // The calls of other nodes run meanwhile.
-                    tokio::time::sleep(LOCK_WAIT.mul_f64(rand::random_range(0.5..1.0))).await;
+                    tokio::time::sleep(backoff.next_delay()).await;
                 }
                 applied => break applied,
             }
@@ -123,8 +131,14 @@ impl Schema {
         })
     }
 
-    async fn apply_once(&self, client: &Client, endpoint: &Endpoint) -> std::result::Result<(), MigrationError> {
-        begin_alone(client, endpoint).await?;
+    /// Applies all that is missing in one transaction. `began`: when this node began to wait.
+    async fn apply_once(
+        &self,
+        client: &Client,
+        endpoint: &Endpoint,
+        began: Instant,
+    ) -> std::result::Result<(), MigrationError> {
+        begin_alone(client, endpoint, began).await?;
         check_server(client).await?;
         let changed = self.apply_pending(client, &endpoint.name).await?;
         client.batch_execute("COMMIT").await?;
@@ -172,13 +186,12 @@ impl Schema {
 ///
 /// A migration may take longer than a call, and a crash of the server must not lose it while this node continues. All
 /// of it is of the transaction: behind a pooler, the connection of the server is this node's for no longer.
-async fn begin_alone(client: &Client, endpoint: &Endpoint) -> std::result::Result<(), MigrationError> {
+async fn begin_alone(client: &Client, endpoint: &Endpoint, began: Instant) -> std::result::Result<(), MigrationError> {
     let Endpoint { name, patience, .. } = endpoint;
     let begin = format!(
         "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = {}",
         LOCK_WAIT.min(*patience).as_millis().max(1)
     );
-    let began = Instant::now();
     let mut logged: Option<Instant> = None;
     loop {
         client.batch_execute(&begin).await?;
@@ -214,7 +227,7 @@ async fn lock_holder(client: &Client) -> std::result::Result<String, Error> {
 
 /// Whether another transaction held what a step needs.
 fn is_held_up(error: &Error) -> bool {
-    [&SqlState::LOCK_NOT_AVAILABLE, &SqlState::T_R_DEADLOCK_DETECTED].map(Some).contains(&error.code())
+    error.code().is_some_and(|code| [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED].contains(code))
 }
 
 async fn check_server(client: &Client) -> std::result::Result<(), MigrationError> {
