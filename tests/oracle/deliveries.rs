@@ -15,9 +15,10 @@ use crate::webhook::WebhookReceiver;
 
 /// The configuration of a server with pushes and an outlet.
 pub(crate) const KEYS: [(&str, &str); 6] = [
+    // A watcher answers pings only while it compares.
+    ("client.ping_interval", "1h"),
     ("push.enabled", "true"),
     ("push.grace", "300ms"),
-    ("push.digest", "1s"),
     ("push.allow_networks", "127.0.0.0/8"),
     ("push.webhook_secrets", "a secret of webhooks with 32 characters or more"),
     ("outlet.consumers", "app"),
@@ -26,7 +27,8 @@ pub(crate) const KEYS: [(&str, &str); 6] = [
 /// The time after which something that has not arrived does not arrive any more: longer than `push.grace`.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// The interval of comparisons of what takes time to arrive.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The ids that arrived on each channel; of notifications, in each kind.
 type Arrivals = BTreeMap<String, BTreeSet<u64>>;
@@ -81,12 +83,17 @@ impl Batch {
 
     /// Checks that what a user received has no text of a post that the user may not see.
     fn keeps_secrets(&self, model: &Model, user: User, received: &[Value]) -> Verdict {
-        let received = serde_json::to_string(received).expect("JSON").replace("\\\"", "\"");
+        let received = unescaped(received);
         let is_secret = |post: &Post| !model.may_see(user, post, ViewContext::Direct);
         let leaked = self.posts(model).filter(|(_, post)| is_secret(post) && !post.text.is_empty());
         let leaked: Vec<&str> = leaked.map(|(_, post)| post.text.as_str()).filter(|it| received.contains(it)).collect();
         same(&format!("the texts that {user} must not get"), &leaked, &Vec::new())
     }
+}
+
+/// JSON with the quotation marks of its texts as they were written.
+fn unescaped(values: &[Value]) -> String {
+    serde_json::to_string(values).expect("JSON").replace("\\\"", "\"")
 }
 
 /// Repeats a comparison until it agrees, and once more when nothing can arrive any more.
@@ -178,7 +185,9 @@ fn arrived(user: User, real: &Arrivals, expected: &Arrivals) -> Verdict {
 
 /// The posts of a batch that pushes on a socket show.
 fn arrivals(pushes: &[Value], batch: &Batch) -> Arrivals {
-    let (mut arrivals, mut reposted) = (Arrivals::new(), BTreeSet::new());
+    let mut arrivals = Arrivals::new();
+    let mut reposted = BTreeSet::new();
+    let mut wrong = Vec::new();
     for push in pushes {
         let data = &push["pub"]["data"];
         let (place, id) = match data.get("notification") {
@@ -191,12 +200,21 @@ fn arrivals(pushes: &[Value], batch: &Batch) -> Arrivals {
         }
         let shown = arrivals.entry(place.to_owned()).or_default();
         match data["type"].as_str() {
-            Some("post" | "notification") => drop(shown.insert(id)),
-            Some("gone") => drop(shown.remove(&id)),
-            Some("reposted") => drop(reposted.insert((place, id))),
-            other => drop(arrivals.insert(format!("{other:?} of {id} at {place}"), [id].into())),
+            Some("post") if shown.insert(id) => {}
+            // A group that changed is sent again.
+            Some("notification") => {
+                shown.insert(id);
+            }
+            Some("gone") => {
+                shown.remove(&id);
+            }
+            Some("reposted") => {
+                reposted.insert((place, id));
+            }
+            other => wrong.push((format!("{other:?}, or twice, at {place}"), id)),
         }
     }
+    arrivals.extend(wrong.into_iter().map(|(place, id)| (place, [id].into())));
     // They name posts that the list shows. Posts of other authors than the repost may arrive after it.
     reposted.retain(|(place, id)| !arrivals[*place].contains(id));
     arrivals.extend(reposted.into_iter().map(|(place, id)| (format!("a repost of {id} at {place}"), [id].into())));
@@ -223,7 +241,7 @@ impl Device {
     pub(crate) async fn compare(self, node: &Server, model: &Model, authors: &[User], batch: &Batch) -> Verdict {
         let Self { user, receiver } = self;
         let notified = batch.notified(model, user).values().map(BTreeSet::len).sum();
-        let expected = (batch.alerted(model, user, authors), notified);
+        let expected = (batch.alerted(model, user, authors).into_iter().collect(), notified);
         let agreed = eventually(async || {
             let pushes = receiver.accepted();
             same(&format!("what was pushed to {user}"), &pushed(&pushes), &expected)?;
@@ -236,44 +254,51 @@ impl Device {
 }
 
 /// The posts that messages alert about, and the number of notifications that they show.
-fn pushed(messages: &[Value]) -> (BTreeSet<u64>, usize) {
-    let (mut alerts, mut notified) = (BTreeSet::new(), 0);
+fn pushed(messages: &[Value]) -> (Vec<u64>, usize) {
+    let mut alerts = Vec::new();
+    let mut notified = 0;
     for message in messages.iter().filter(|message| message["push"] == "alert") {
         let data = &message["data"];
         match data["type"].as_str() {
-            Some("post") => drop(alerts.insert(data["post"].as_str().and_then(|id| id.parse().ok()).expect("an id"))),
+            Some("post") => alerts.push(data["post"].as_str().and_then(|id| id.parse().ok()).expect("an id")),
             Some("digest") => notified += number_in(message["title"].as_str().expect("a title")),
-            _ => notified += 1,
+            Some("mention" | "repost" | "quote") => notified += 1,
+            other => panic!("a push of {other:?}: {message}"),
         }
     }
+    alerts.sort_unstable();
     (alerts, notified)
 }
 
 /// The number of notifications in the title of a digest.
 fn number_in(title: &str) -> usize {
-    title.split(' ').find_map(|word| word.parse().ok()).unwrap_or(1)
+    title.split(' ').find_map(|word| word.parse().ok()).expect("a number")
 }
 
-/// Compares the outlet with the posts of the model: their ids, and what they name.
+/// Compares the outlet with the posts of the model: their ids, and what they name, each once.
 pub(crate) async fn outlet(node: &Server, model: &Model) -> Verdict {
-    let expected: BTreeSet<_> = model.posts.iter().map(|(id, post)| (*id, post.repost, post.quote)).collect();
-    let mut created = BTreeSet::new();
+    let expected: Vec<_> = model.posts.iter().map(|(id, post)| (*id, post.repost, post.quote)).collect();
+    let mut created = Vec::new();
     let mut cursor = String::new();
     let begun = Instant::now();
-    while created.len() < expected.len() && begun.elapsed() < PATIENCE {
+    loop {
         let path = format!("/api/events?consumer=app&wait=1{cursor}");
         let page = node.http("GET", &path, &[("x-api-key", API_KEY)], "").await.body;
         cursor = format!("&cursor={}", page["cursor"].as_str().expect("a cursor"));
         let events = page["events"].as_array().expect("events");
-        if let Some(text) = model.posts.values().find(|post| {
-            !post.text.is_empty() && serde_json::to_string(events).is_ok_and(|events| events.contains(&post.text))
-        }) {
-            return Err(format!("the outlet has the text {:?}", text.text));
+        let is_late = created.len() >= expected.len() || begun.elapsed() > PATIENCE;
+        if events.is_empty() && is_late {
+            break;
         }
+        let all = unescaped(events);
+        let texts = model.posts.values().map(|post| post.text.as_str()).filter(|text| !text.is_empty());
+        let leaked: Vec<&str> = texts.filter(|text| all.contains(text)).collect();
+        same("the texts in the outlet", &leaked, &Vec::new())?;
         for event in events.iter().filter(|event| event["type"] == "post.created") {
             let id = event["post"].as_u64().expect("an id");
-            created.insert((id, event["repost"].as_u64(), event["quote"].as_u64()));
+            created.push((id, event["repost"].as_u64(), event["quote"].as_u64()));
         }
     }
+    created.sort_unstable();
     same("the posts of the outlet", &created, &expected)
 }

@@ -1,9 +1,8 @@
 //! Changes that end by themselves: a mute, a suspension and a filter `until` a time.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::actions::Act;
-use crate::check;
 use crate::filters::FilterChange;
 use crate::model::{Edge, Model, USERS};
 use crate::server::PATIENCE;
@@ -49,12 +48,8 @@ impl Run {
         match act {
             // A node ends mutes every few seconds.
             Act::MuteBriefly { from, to } => {
-                let until = Instant::now() + PATIENCE;
                 for node in &self.world.nodes {
-                    while let Err(difference) = check::person(node, &self.model, from, to).await {
-                        assert!(Instant::now() < until, "{act:?} does not end: {difference}");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
+                    self.wait_for_person(node, from, to, PATIENCE).await;
                 }
             }
             Act::SuspendBriefly { .. } => self.world.reload_readers(&USERS).await,

@@ -3,7 +3,7 @@
 //! counts, as pushes, and in the outlet.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::join_all;
 use tokio::time::sleep;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::actions::Act;
 use crate::api::{attempt, done};
 use crate::check::{Exactness, Verdict, discovery, person, post, profile, timeline};
-use crate::deliveries::{self, Batch, Device, SILENCE, Watcher};
+use crate::deliveries::{self, Batch, Device, POLL_INTERVAL, SILENCE, Watcher};
 use crate::lists::{List, Member, lists};
 use crate::model::{Edge, Model, Post, TOPICS, User, Visibility};
 use crate::muted::updates;
@@ -65,9 +65,6 @@ const RELAY: User = "relay";
 /// The topic of all posts. All readers follow it.
 const TOPIC: &str = TOPICS[0];
 
-/// The interval of comparisons of what takes time to arrive.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
-
 fn authors() -> impl Iterator<Item = User> + Clone {
     AUTHORS.iter().map(|(author, ..)| *author)
 }
@@ -114,7 +111,7 @@ impl Matrix {
     }
 
     /// Users, follows, lists and alerts.
-    async fn meet(&mut self) {
+    async fn set_up(&mut self) {
         for user in readers().chain(authors()).chain([RELAY]) {
             done(&self.node, user, "GET", &format!("/users/{user}")).await;
         }
@@ -240,7 +237,7 @@ impl Matrix {
 
     async fn run(node: Server) {
         let mut matrix = Self { node, model: Model::default() };
-        matrix.meet().await;
+        matrix.set_up().await;
         matrix.publish(BTreeSet::new()).await;
         matrix.compare("open accounts", true).await;
         matrix.relate(false, true).await;

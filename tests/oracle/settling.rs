@@ -11,7 +11,7 @@ use crate::comments;
 use crate::model::{Edge, Mark, USERS, User};
 use crate::reports::{Report, Reported};
 use crate::requests::Call;
-use crate::server::PATIENCE;
+use crate::server::{PATIENCE, Server};
 use crate::steps::{Run, SETTLING};
 use crate::world::WITNESS;
 
@@ -20,7 +20,7 @@ impl Run {
     /// state of the post and comment.
     pub(crate) async fn wait_for_update(&self, act: &Act) {
         if let (Act::Report(Report { by, target: Reported::User(user), .. }), true) = (act, self.world.is_blurred) {
-            return self.wait_for_person(by, user).await;
+            return self.wait_for_person(self.world.home(), by, user, SETTLING).await;
         }
         let (Some(id), true) = (act.post(), self.world.is_blurred) else { return };
         let (node, model, by) = (self.world.home(), &self.model, act.by());
@@ -40,11 +40,11 @@ impl Run {
         }
     }
 
-    /// The same for what a user sees of another one.
-    async fn wait_for_person(&self, by: User, user: User) {
-        let until = Instant::now() + SETTLING;
-        while let Err(difference) = check::person(self.world.home(), &self.model, by, user).await {
-            assert!(Instant::now() < until, "before a report: {difference}");
+    /// Waits until a node shows a user the current state of another one.
+    pub(crate) async fn wait_for_person(&self, node: &Server, by: User, user: User, patience: Duration) {
+        let until = Instant::now() + patience;
+        while let Err(difference) = check::person(node, &self.model, by, user).await {
+            assert!(Instant::now() < until, "after {patience:?}: {difference}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
