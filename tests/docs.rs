@@ -15,7 +15,7 @@ use feedline::api::ErrorKind;
 use feedline::api::operations::{Access, Operation, Operations};
 use feedline::logs::{LogQueue, LogWriter, Repeats};
 use feedline::metrics::{Levels, Metrics, TextFormat};
-use feedline::model::{ChannelKind, Event};
+use feedline::model::{ChannelKind, ClientEvent};
 use feedline::protocol::{Disconnect, ErrorCode, Unsubscribe};
 use feedline::store_metrics::StoreMeter;
 
@@ -188,7 +188,7 @@ fn metrics() -> String {
 
 /// The events, from the JSON schema of their enum.
 fn events() -> String {
-    let schema = schemars::schema_for!(Event).to_value();
+    let schema = schemars::schema_for!(ClientEvent).to_value();
     let mut table = row(&["type", "channels", "members", "meaning"]) + "|---|---|---|---|\n";
     for variant in schema["oneOf"].as_array().unwrap() {
         let members = variant["properties"].as_object().unwrap();

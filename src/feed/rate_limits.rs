@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::call::{Call, Origin};
 use super::config::RatesConfig;
 use super::error::{FeedError, Result};
-use super::limit_buckets::{Limit, RateSubject};
+use super::rate_limit_buckets::{Limit, RateSubject};
 use crate::broker::Broker;
 use crate::limiter::BucketKey;
 use crate::metrics::Metrics;

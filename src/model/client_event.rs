@@ -19,7 +19,7 @@ use super::{
 /// Its fields are borrowed: an event lives as long as it takes to encode it. Posts are encoded already.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type")]
-pub enum Event<'a> {
+pub enum ClientEvent<'a> {
     /// A new post. Its counts are those of that moment, without the reader's flags.
     #[serde(rename = "post")]
     #[schemars(title = "PostCreatedEvent", extend("x-channels" = ["timeline", "list", "user", "topic"]))]
@@ -36,7 +36,8 @@ pub enum Event<'a> {
         #[schemars(with = "ShownPost")]
         post: &'a RawValue,
     },
-    /// A user that the reader follows reposted a post that the timeline has; it may arrive before the post.
+    /// A user that the reader follows reposted a post that the timeline has. It may arrive before the event of the
+    /// post.
     #[serde(rename = "reposted")]
     #[schemars(title = "PostRepostedEvent", extend("x-channels" = ["timeline", "list"]))]
     Reposted {
@@ -196,7 +197,7 @@ pub enum Event<'a> {
     },
 }
 
-impl Event<'_> {
+impl ClientEvent<'_> {
     /// The counts of a post.
     pub fn counts(post: PostId, tally: Tally) -> Self {
         let Tally { likes, comments, version } = tally;
@@ -230,15 +231,15 @@ mod tests {
     use crate::model::{NotificationSubject, UserId};
 
     #[track_caller]
-    fn assert_encoded(event: &Event<'_>, data: &str) {
+    fn assert_encoded(event: &ClientEvent<'_>, data: &str) {
         assert_eq!(event.encode(), format!("\"data\":{data}"));
     }
 
     #[test]
     fn events_of_posts_have_these_bytes() {
         let post = RawValue::from_string(r#"{"id":7, "text":"é"}"#.into()).unwrap();
-        assert_encoded(&Event::Post { post: &post }, r#"{"type":"post","post":{"id":7, "text":"é"}}"#);
-        assert_encoded(&Event::Edited { post: &post }, r#"{"type":"edited","post":{"id":7, "text":"é"}}"#);
+        assert_encoded(&ClientEvent::Post { post: &post }, r#"{"type":"post","post":{"id":7, "text":"é"}}"#);
+        assert_encoded(&ClientEvent::Edited { post: &post }, r#"{"type":"edited","post":{"id":7, "text":"é"}}"#);
         for (reason, name) in [
             (GoneReason::Deleted, "deleted"),
             (GoneReason::Unfollowed, "unfollowed"),
@@ -246,13 +247,13 @@ mod tests {
             (GoneReason::Filtered, "filtered"),
             (GoneReason::Unlisted, "unlisted"),
         ] {
-            let gone = Event::PostGone { id: PostId(7), reason };
+            let gone = ClientEvent::PostGone { id: PostId(7), reason };
             assert_encoded(&gone, &format!(r#"{{"type":"gone","id":7,"reason":"{name}"}}"#));
         }
         let author = UserId::parse("Ann").unwrap();
-        let gone = Event::AuthorGone { author: &author, reason: GoneReason::Hidden };
+        let gone = ClientEvent::AuthorGone { author: &author, reason: GoneReason::Hidden };
         assert_encoded(&gone, r#"{"type":"gone","author":"Ann","reason":"hidden"}"#);
-        assert_encoded(&Event::Read { id: PostId(7), unread: 3 }, r#"{"type":"read","id":7,"unread":3}"#);
+        assert_encoded(&ClientEvent::Read { id: PostId(7), unread: 3 }, r#"{"type":"read","id":7,"unread":3}"#);
     }
 
     #[test]
@@ -277,14 +278,14 @@ mod tests {
         let members = r#""id":8,"post":7,"author":"ann","text":"\"hi\"","created_at":9,"likes":0,"replies":0"#;
         let expected =
             format!(r#"{{"type":"comment","comment":{{{members}}},"people":{{"ann":{{"id":"ann","name":"Ann"}}}}}}"#);
-        assert_encoded(&Event::Comment { comment: &comment, people: &people }, &expected);
+        assert_encoded(&ClientEvent::Comment { comment: &comment, people: &people }, &expected);
         comment.edited_at = Some(10);
-        let edited = Event::CommentEdited { comment: &comment, people: &people };
+        let edited = ClientEvent::CommentEdited { comment: &comment, people: &people };
         let expected = expected.replace(r#""created_at":9"#, r#""created_at":9,"edited_at":10"#);
         assert_encoded(&edited, &expected.replacen(r#""comment""#, r#""edited""#, 1));
-        let gone = Event::CommentGone { comment: CommentId(8), stays: true };
+        let gone = ClientEvent::CommentGone { comment: CommentId(8), stays: true };
         assert_encoded(&gone, r#"{"type":"gone","comment":8,"stays":true}"#);
-        let counts = Event::counts(PostId(7), Tally { likes: 3, comments: 1, version: 4 });
+        let counts = ClientEvent::counts(PostId(7), Tally { likes: 3, comments: 1, version: 4 });
         assert_encoded(&counts, r#"{"type":"counts","id":7,"likes":3,"comments":1,"version":4}"#);
     }
 
@@ -310,14 +311,17 @@ mod tests {
         let members =
             format!(r#""id":5,"position":6,"kind":"reply",{object},"comment":9,"people":[],"count":1,{times}"#);
         assert_encoded(
-            &Event::Notification { notification: &notification },
+            &ClientEvent::Notification { notification: &notification },
             &format!(r#"{{"type":"notification","notification":{{{members}}}}}"#),
         );
-        assert_encoded(&Event::NotificationGone { id: NotificationId(5) }, r#"{"type":"notification.gone","id":5}"#);
-        assert_encoded(&Event::FiltersChanged {}, r#"{"type":"filters.changed"}"#);
+        assert_encoded(
+            &ClientEvent::NotificationGone { id: NotificationId(5) },
+            r#"{"type":"notification.gone","id":5}"#,
+        );
+        assert_encoded(&ClientEvent::FiltersChanged {}, r#"{"type":"filters.changed"}"#);
         for (id, member) in [(Some(NotificationId(5)), r#""id":5,"#), (None, "")] {
             let position = NotificationPosition(6);
-            let read = Event::NotificationsRead { position, id, seen: true, unread: 2, unseen: 1 };
+            let read = ClientEvent::NotificationsRead { position, id, seen: true, unread: 2, unseen: 1 };
             let members = format!(r#""position":6,{member}"seen":true,"unread":2,"unseen":1"#);
             let expected = format!(r#"{{"type":"notifications.read",{members}}}"#);
             assert_encoded(&read, &expected);
@@ -327,15 +331,15 @@ mod tests {
     #[test]
     fn events_of_likes_have_these_bytes() {
         assert_encoded(
-            &Event::LikeSettled { id: 7, liked: true, asks: 2, likes: 4, version: 3 },
+            &ClientEvent::LikeSettled { id: 7, liked: true, asks: 2, likes: 4, version: 3 },
             r#"{"type":"like.settled","id":7,"liked":true,"asks":2,"likes":4,"version":3}"#,
         );
         assert_encoded(
-            &Event::LikeChanged { id: 7, liked: false, likes: 3, version: 4 },
+            &ClientEvent::LikeChanged { id: 7, liked: false, likes: 3, version: 4 },
             r#"{"type":"like.changed","id":7,"liked":false,"likes":3,"version":4}"#,
         );
         for reason in [RevertReason::Gone, RevertReason::Hidden, RevertReason::Failed] {
-            let reverted = Event::LikeReverted { id: 7, reason };
+            let reverted = ClientEvent::LikeReverted { id: 7, reason };
             let expected = format!(r#"{{"type":"like.reverted","id":7,"reason":"{}"}}"#, reason.as_str());
             assert_encoded(&reverted, &expected);
         }

@@ -32,7 +32,7 @@ mod user;
 
 pub use app_notification::{AppGroup, AppNotification, is_app_kind};
 pub use channel::{AppChannel, Channel, ChannelKind, InboxId, Retention, canonical_name, into_canonical_name};
-pub use client_event::Event;
+pub use client_event::ClientEvent;
 pub use comment::Comment;
 pub use content_events::others;
 pub use content_id::ContentId;

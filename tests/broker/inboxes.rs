@@ -5,7 +5,7 @@ use std::time::Duration;
 use feedline::broker::{
     Attempt, BrokerError, FanOut, FannedOut, InboxOptions, InboxState, JobAttempt, PageRecipients, Receipt,
 };
-use feedline::model::{Entry, GoneReason, Position, PostId, UserId};
+use feedline::model::{Entry, GoneReason, InboxId, ListId, Position, PostId, UserId};
 
 use crate::engine::{Engine, Heard, LENGTH, PATIENCE, data, ids, inbox_options, post, posts, timeline, to, user};
 
@@ -414,6 +414,30 @@ pub(crate) async fn idle_inboxes_expire(engine: Engine) {
     // The other log existed first. Entries read from it are not mistaken for part of the log that now has its offsets.
     engine.open_with(&bo, &[4, 5, 6, 7]).await;
     assert_eq!(engine.entries(&bo).await, posts(&[4, 5, 6, 7]));
+}
+
+/// Those of lists have no followers, only merges.
+pub(crate) async fn idle_inboxes_of_lists_expire(engine: Engine) {
+    let idle = Duration::from_millis(300);
+    let engine = engine.with_inboxes(InboxOptions { idle, ..inbox_options() }).await;
+    let list = InboxId::List(ListId(1));
+    let open = async || match engine.broker.open_inbox(&list).await.unwrap() {
+        InboxState::Unfilled(epoch) => epoch,
+        InboxState::Ready(..) => panic!("the inbox is already filled"),
+    };
+    let first = open().await;
+    engine.broker.fill_inbox(&list, &first, &ids(&[1]), PostId::ZERO, 0).await.unwrap().expect("an inbox");
+    let gone = async {
+        for post in 2.. {
+            if engine.broker.merge_inbox(&list, &ids(&[post]), PostId::ZERO).await.unwrap() == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("it expires in spite of regular writes");
+    assert_eq!(engine.broker.read_inbox(&list).await.unwrap(), None);
+    assert_ne!(open().await, first);
 }
 
 pub(crate) async fn concurrent_opens_create_one_inbox(engine: Engine) {

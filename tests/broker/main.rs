@@ -9,7 +9,6 @@ mod identity;
 mod inboxes;
 mod invalidation;
 mod lineage;
-mod list_inboxes;
 mod logs;
 mod node_hints;
 mod outages;
@@ -98,7 +97,7 @@ conformance! {
     inboxes::empty_changes_leave_oversized_inboxes_unchanged,
     inboxes::inboxes_are_bounded_and_report_what_they_drop,
     inboxes::idle_inboxes_expire,
-    list_inboxes::idle_inboxes_of_lists_expire,
+    inboxes::idle_inboxes_of_lists_expire,
     inboxes::concurrent_opens_create_one_inbox,
     inboxes::invalid_data_is_rejected,
     lineage::restored_ledgers_are_detected,

@@ -17,20 +17,25 @@ fn draft(to: &[&str], title: &str, more: &Value) -> Value {
     draft
 }
 
-async fn send(server: &Server, to: &[&str], title: &str, more: Value) -> Value {
+/// Sends a notification of this title. Returns the answer.
+pub(crate) async fn send(server: &Server, to: &[&str], title: &str, more: Value) -> Value {
     let answer = moderate(server, "POST", "/notifications", &draft(to, title, &more)).await;
     assert_eq!(answer.status, 202, "{answer:?}");
     answer.body
 }
 
-/// Waits until a user has been notified of these, the latest first.
-async fn has(server: &Server, user: &str, expected: &[&str]) {
-    until(&format!("{user} has {expected:?}"), async || {
+/// Waits until a user has been notified of these, the latest first. Returns the notifications.
+pub(crate) async fn has(server: &Server, user: &str, expected: &[&str]) -> Vec<Value> {
+    let list = async || {
         let page = server.done(user, "GET", "/notifications", &Value::Null).await;
-        let items = page["items"].as_array().expect("items");
-        items.iter().map(|item| item["title"].as_str().unwrap_or("of the feed")).eq(expected.iter().copied())
+        page["items"].as_array().expect("items").clone()
+    };
+    until(&format!("{user} has {expected:?}"), async || {
+        let titles = list().await;
+        titles.iter().map(|item| item["title"].as_str().unwrap_or("of the feed")).eq(expected.iter().copied())
     })
     .await;
+    list().await
 }
 
 async fn people(server: &Server, users: &[&str]) {

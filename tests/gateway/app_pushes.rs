@@ -5,24 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::moderation::{set, suspend};
-use crate::push_queue::{open, quiet_now, wait_for_count, with_ledger};
-use crate::push_receiver::{GRACE, Receiver, register, server, server_with};
-use crate::server::{API_KEY, Server, until};
-
-/// Rows of the queue that quiet hours hold.
-const HELD: &str = "SELECT count(*) FROM push_queue WHERE state = 0 AND due_at > queued_at + 60000 AND holder IS NULL";
-
-/// Longer than a silent message waits for more to be read.
-const CLEAR_DELAY: Duration = Duration::from_millis(2_500);
-
-/// Sends a notification of this title to users with a device, with other members.
-async fn send(server: &Server, to: &[&str], title: &str, more: &Value) {
-    let mut draft = json!({ "to": to, "kind": "app.build", "title": title, "body": "the text" });
-    draft.as_object_mut().expect("an object").extend(more.as_object().cloned().unwrap_or_default());
-    let answer = set(server, "POST", "/notifications", &draft).await;
-    assert_eq!(answer, json!({ "accepted": to.len(), "unknown": [] }), "{draft}");
-}
+use crate::app_notifications::{has, send};
+use crate::moderation::suspend;
+use crate::push_queue::{HELD, open, quiet_now, wait_for_count, with_ledger};
+use crate::push_receiver::{CLEAR_DELAY, GRACE, Receiver, register, register_as, server, server_with};
+use crate::server::{Server, until};
 
 async fn choose(server: &Server, user: &str, preferences: &Value) {
     server.done(user, "PUT", "/push/preferences", preferences).await;
@@ -30,19 +17,6 @@ async fn choose(server: &Server, user: &str, preferences: &Value) {
 
 async fn mark_read(server: &Server, user: &str, marking: &Value) -> Value {
     server.done(user, "PUT", "/notifications/read", marking).await
-}
-
-/// Waits until a user has been notified of these, the latest first. Returns the notifications.
-async fn notified(server: &Server, user: &str, titles: &[&str]) -> Vec<Value> {
-    let list = async || {
-        let page = server.done(user, "GET", "/notifications", &Value::Null).await;
-        page["items"].as_array().expect("items").clone()
-    };
-    until(&format!("{user} is notified of {titles:?}"), async || {
-        list().await.iter().map(|item| item["title"].as_str().unwrap_or_default()).eq(titles.iter().copied())
-    })
-    .await;
-    list().await
 }
 
 /// The device and the title of each push, sorted.
@@ -61,12 +35,12 @@ async fn quiet_hours_hold_pushes_of_the_application() {
     let (server, path, _folder) = with_ledger(&[]).await;
     register(&server, "ann", "hook", &receiver.url).await;
     choose(&server, "ann", &json!({ "quiet_hours": quiet_now() })).await;
-    send(&server, &["ann"], "failed", &json!({ "key": "main" })).await;
+    send(&server, &["ann"], "failed", json!({ "key": "main" })).await;
     let db = open(&path);
     wait_for_count(&db, HELD, 1).await;
     // The same key is the same push, with the last text.
-    send(&server, &["ann"], "mended", &json!({ "key": "main" })).await;
-    notified(&server, "ann", &["mended"]).await;
+    send(&server, &["ann"], "mended", json!({ "key": "main" })).await;
+    has(&server, "ann", &["mended"]).await;
     tokio::time::sleep(2 * GRACE).await;
     wait_for_count(&db, HELD, 1).await;
     assert!(receiver.received.lock().is_empty(), "in quiet hours: {:?}", receiver.received.lock());
@@ -83,15 +57,13 @@ async fn quiet_hours_without_a_zone_are_in_that_of_each_device() {
     let (server, path, _folder) = with_ledger(&[]).await;
     for (device, zone) in [("here", "UTC"), ("far-away", "Asia/Tokyo")] {
         let endpoint = format!("{}?{device}", receiver.url);
-        let body = json!({ "platform": "webhook", "endpoint": endpoint, "time_zone": zone }).to_string();
-        let headers = [("x-api-key", API_KEY), ("x-user", "ann")];
-        let answer = server.http("PUT", &format!("/api/v1/devices/{device}"), &headers, &body).await;
-        assert_eq!(answer.status.as_u16(), 200, "{answer:?}");
+        let members = json!({ "platform": "webhook", "endpoint": endpoint, "time_zone": zone });
+        register_as(&server, "ann", device, &members).await;
     }
     let quiet = quiet_now();
     let without_zone = json!({ "from": quiet["from"], "to": quiet["to"] });
     choose(&server, "ann", &json!({ "quiet_hours": without_zone })).await;
-    send(&server, &["ann"], "failed", &json!({})).await;
+    send(&server, &["ann"], "failed", json!({})).await;
     wait_for_count(&open(&path), HELD, 1).await;
     receiver.wait_for(1).await;
     tokio::time::sleep(2 * GRACE).await;
@@ -108,17 +80,17 @@ async fn three_that_are_due_together_are_one_push() {
         register(&server, user, user, &format!("{}?{user}", receiver.url)).await;
         choose(&server, user, &json!({ "quiet_hours": quiet_now() })).await;
     }
-    send(&server, &users, "one", &json!({})).await;
-    send(&server, &users, "two", &json!({ "kind": "app.deploy" })).await;
-    send(&server, &["ann", "cy"], "three", &json!({})).await;
-    send(&server, &["ann"], "four", &json!({})).await;
+    send(&server, &users, "one", json!({})).await;
+    send(&server, &users, "two", json!({ "kind": "app.deploy" })).await;
+    send(&server, &["ann", "cy"], "three", json!({})).await;
+    send(&server, &["ann"], "four", json!({})).await;
     // It is not pushed, so it makes no digest of the two.
-    send(&server, &["bo"], "quietly", &json!({ "push": false })).await;
+    send(&server, &["bo"], "quietly", json!({ "push": false })).await;
     // A digest is of the feed's kinds, too.
     server.post("eve", "@dee look").await;
     wait_for_count(&open(&path), HELD, 12).await;
     // One that was read leaves too few for a digest.
-    let one = notified(&server, "cy", &["three", "two", "one"]).await[2]["id"].clone();
+    let one = has(&server, "cy", &["three", "two", "one"]).await[2]["id"].clone();
     assert_eq!(mark_read(&server, "cy", &json!({ "id": one })).await["unread"], 2);
     for user in users {
         choose(&server, user, &json!({})).await;
@@ -149,7 +121,7 @@ async fn the_daily_cap_counts_pushes_of_all_kinds() {
     register(&server, "ann", "hook", &receiver.url).await;
     choose(&server, "ann", &json!({ "quiet_hours": quiet_now(), "daily_cap": 2 })).await;
     for title in ["one", "two", "three"] {
-        send(&server, &["ann"], title, &json!({})).await;
+        send(&server, &["ann"], title, json!({})).await;
     }
     let db = open(&path);
     wait_for_count(&db, HELD, 3).await;
@@ -158,11 +130,11 @@ async fn the_daily_cap_counts_pushes_of_all_kinds() {
     assert_eq!(pushes[0]["title"], "You have 3 new notifications");
     wait_for_count(&db, "SELECT count(*) FROM push_queue WHERE state = 1 AND sent_at > 0", 3).await;
     // The digest counts once.
-    send(&server, &["ann"], "the second of two", &json!({})).await;
+    send(&server, &["ann"], "the second of two", json!({})).await;
     let pushes = receiver.wait_for(2).await;
     assert_eq!(pushes[1]["title"], "the second of two");
     wait_for_count(&db, "SELECT count(*) FROM push_queue WHERE state = 1 AND sent_at > 0", 4).await;
-    send(&server, &["ann"], "one too many", &json!({})).await;
+    send(&server, &["ann"], "one too many", json!({})).await;
     server.post("bo", "@ann another one").await;
     until("all are listed", async || {
         let page = server.done("ann", "GET", "/notifications", &Value::Null).await;
@@ -183,12 +155,12 @@ async fn notifications_that_are_read_first_are_not_pushed() {
     for user in users {
         register(&server, user, user, &format!("{}?{user}", receiver.url)).await;
     }
-    send(&server, &users, "first", &json!({})).await;
-    send(&server, &users, "second", &json!({})).await;
-    let first = notified(&server, "ann", &["second", "first"]).await[1]["id"].clone();
+    send(&server, &users, "first", json!({})).await;
+    send(&server, &users, "second", json!({})).await;
+    let first = has(&server, "ann", &["second", "first"]).await[1]["id"].clone();
     assert_eq!(mark_read(&server, "ann", &json!({ "id": first })).await["unread"], 1);
     for (user, marking) in [("bo", json!({})), ("cy", json!({ "seen": true }))] {
-        notified(&server, user, &["second", "first"]).await;
+        has(&server, user, &["second", "first"]).await;
         mark_read(&server, user, &marking).await;
     }
     receiver.wait_for(3).await;
@@ -203,11 +175,11 @@ async fn notifications_that_are_read_in_quiet_hours_are_not_pushed_afterwards() 
     let (server, path, _folder) = with_ledger(&[]).await;
     register(&server, "ann", "hook", &receiver.url).await;
     choose(&server, "ann", &json!({ "quiet_hours": quiet_now() })).await;
-    send(&server, &["ann"], "read at night", &json!({})).await;
+    send(&server, &["ann"], "read at night", json!({})).await;
     let db = open(&path);
     wait_for_count(&db, HELD, 1).await;
     mark_read(&server, "ann", &json!({})).await;
-    send(&server, &["ann"], "not read", &json!({})).await;
+    send(&server, &["ann"], "not read", json!({})).await;
     wait_for_count(&db, HELD, 2).await;
     choose(&server, "ann", &json!({})).await;
     receiver.wait_for(1).await;
@@ -220,17 +192,18 @@ async fn notifications_that_are_read_in_quiet_hours_are_not_pushed_afterwards() 
 
 #[tokio::test]
 async fn notifications_that_are_read_during_another_push_are_not_pushed() {
-    let receiver = Receiver::start_slow(&[], Duration::from_millis(1_500)).await;
+    // Longer than the requests take.
+    let receiver = Receiver::start_slow(&[], Duration::from_secs(5)).await;
     let server = server_with(&[("push.concurrency", "1")]).await;
     register(&server, "ann", "hook", &receiver.url).await;
-    send(&server, &["ann"], "one of two", &json!({})).await;
-    send(&server, &["ann"], "one of two", &json!({})).await;
-    notified(&server, "ann", &["one of two", "one of two"]).await;
+    send(&server, &["ann"], "one of two", json!({})).await;
+    send(&server, &["ann"], "one of two", json!({})).await;
+    has(&server, "ann", &["one of two", "one of two"]).await;
     receiver.wait_for(1).await;
     mark_read(&server, "ann", &json!({})).await;
-    tokio::time::sleep(Duration::from_secs(4)).await;
-    assert_eq!(receiver.alerts().len(), 1, "{:?}", receiver.alerts());
     assert_eq!(receiver.wait_for(2).await[1]["push"], "clear", "the one that was sent is withdrawn");
+    tokio::time::sleep(2 * GRACE).await;
+    assert_eq!(receiver.alerts().len(), 1, "{:?}", receiver.alerts());
 }
 
 #[tokio::test]
@@ -242,7 +215,7 @@ async fn notifications_that_are_read_after_their_push_are_cleared() {
     }
     let mut alerts = Vec::new();
     for title in ["one", "two"] {
-        send(&server, &["ann"], title, &json!({})).await;
+        send(&server, &["ann"], title, json!({})).await;
         alerts = receiver.wait_for(alerts.len() + 1).await;
     }
     assert_eq!(shown(&alerts), [("ann", "one"), ("ann", "two")]);
@@ -256,8 +229,8 @@ async fn notifications_that_are_read_after_their_push_are_cleared() {
     assert_eq!((&clear["push"], &clear["device"], &clear["badge"]), (&json!("clear"), &json!("ann"), &json!(1)));
     assert_eq!((&clear["data"]["unread"], &clear["data"]["upto"]), (second, second), "{clear}");
     // A notification that was not pushed is not cleared.
-    send(&server, &["bo"], "quietly", &json!({ "push": false })).await;
-    notified(&server, "bo", &["quietly"]).await;
+    send(&server, &["bo"], "quietly", json!({ "push": false })).await;
+    has(&server, "bo", &["quietly"]).await;
     tokio::time::sleep(2 * GRACE).await;
     assert_eq!(mark_read(&server, "bo", &json!({})).await["unread"], 0);
     tokio::time::sleep(CLEAR_DELAY).await;
@@ -269,15 +242,15 @@ async fn notifications_without_a_push_are_listed_and_not_pushed() {
     let server = server().await;
     let receiver = Receiver::start(&[]).await;
     register(&server, "ann", "hook", &receiver.url).await;
-    send(&server, &["ann"], "quietly", &json!({ "push": false })).await;
-    send(&server, &["ann"], "failed", &json!({ "key": "main", "push": true })).await;
+    send(&server, &["ann"], "quietly", json!({ "push": false })).await;
+    send(&server, &["ann"], "failed", json!({ "key": "main", "push": true })).await;
     let alert = receiver.wait_for(1).await.remove(0);
     assert_eq!((&alert["title"], &alert["badge"]), (&json!("failed"), &json!(2)), "{alert}");
     // The last one of a key decides.
-    send(&server, &["ann"], "still failing", &json!({ "key": "main", "push": false })).await;
-    notified(&server, "ann", &["still failing", "quietly"]).await;
+    send(&server, &["ann"], "still failing", json!({ "key": "main", "push": false })).await;
+    has(&server, "ann", &["still failing", "quietly"]).await;
     tokio::time::sleep(2 * GRACE).await;
-    send(&server, &["ann"], "mended", &json!({ "key": "main" })).await;
+    send(&server, &["ann"], "mended", json!({ "key": "main" })).await;
     let pushes = receiver.wait_for(2).await;
     assert_eq!(pushes[1]["collapse_key"], alert["collapse_key"], "it replaces the former push on the device");
     tokio::time::sleep(2 * GRACE).await;
@@ -297,10 +270,10 @@ async fn changes_before_a_push_stop_it() {
     for from in ["sam", "tim"] {
         server.done(from, "GET", "/timeline", &Value::Null).await;
     }
-    send(&server, &of_sam, "hello", &json!({ "from": "sam" })).await;
-    send(&server, &["of-tim"], "hello", &json!({ "from": "tim" })).await;
+    send(&server, &of_sam, "hello", json!({ "from": "sam" })).await;
+    send(&server, &["of-tim"], "hello", json!({ "from": "tim" })).await;
     for user in of_sam.into_iter().chain(["of-tim"]) {
-        notified(&server, user, &["hello"]).await;
+        has(&server, user, &["hello"]).await;
     }
     server.done("blocks", "PUT", "/users/sam/block", &Value::Null).await;
     server.done("mutes", "PUT", "/users/sam/mute", &Value::Null).await;

@@ -7,11 +7,18 @@ use crate::server::Server;
 
 /// A server in memory with SQLite, and one on Redis and PostgreSQL with that Redis.
 pub(crate) async fn servers() -> [(Server, Option<RedisServer>); 2] {
+    servers_with(&[]).await
+}
+
+/// The same with these keys.
+pub(crate) async fn servers_with(keys: &[(&str, &str)]) -> [(Server, Option<RedisServer>); 2] {
     let redis = RedisServer::start();
     let postgres = crate::postgres_server::shared();
+    let broker = redis.url();
     let ledger = postgres.url(&postgres.migrated().await);
-    let server = Server::start_with(&[("broker.url", &redis.url()), ("ledger.url", &ledger)]).await;
-    [(Server::start().await, None), (server, Some(redis))]
+    let stores = [("broker.url", broker.as_str()), ("ledger.url", ledger.as_str())];
+    let server = Server::start_with(&[&stores[..], keys].concat()).await;
+    [(Server::start_with(keys).await, None), (server, Some(redis))]
 }
 
 pub(crate) async fn get(server: &Server, path: &str) -> Value {

@@ -6,10 +6,11 @@ use futures::StreamExt as _;
 use futures::stream;
 use serde_json::{Value, json};
 
-use crate::both_pairs::{delete, get, ids_by_pages, put, servers};
+use crate::both_pairs::{delete, get, ids_by_pages, put, servers, servers_with};
 use crate::client::Client;
 use crate::postgres_server;
 use crate::redis_server::RedisServer;
+use crate::reposts::{ids, repost};
 use crate::server::{API_KEY, PATIENCE, Server, until};
 
 /// The concurrent requests of a test.
@@ -20,23 +21,6 @@ const PULL_LOG: &str = "SELECT post FROM pulled ORDER BY mark";
 
 const MINUTE_MILLIS: i64 = 60_000;
 const DAY_MILLIS: i64 = 24 * 60 * MINUTE_MILLIS;
-
-/// The same as [`servers`], with these keys.
-async fn servers_with(keys: &[(&str, &str)]) -> [(Server, Option<RedisServer>); 2] {
-    let redis = RedisServer::start();
-    let postgres = postgres_server::shared();
-    let broker = redis.url();
-    let ledger = postgres.url(&postgres.migrated().await);
-    let stores = [("broker.url", broker.as_str()), ("ledger.url", ledger.as_str())];
-    let server = Server::start_with(&[&stores[..], keys].concat()).await;
-    [(Server::start_with(keys).await, None), (server, Some(redis))]
-}
-
-/// The ids of the first page.
-async fn ids(server: &Server, user: &str, path: &str) -> Vec<u64> {
-    let page = server.done(user, "GET", path, &Value::Null).await;
-    page["items"].as_array().expect("items").iter().map(|item| item["id"].as_u64().expect("an id")).collect()
-}
 
 /// The next event of a timeline or a list: its type, and its post or repost.
 async fn next(client: &mut Client, channel: &str) -> (String, u64) {
@@ -56,11 +40,6 @@ async fn updates(server: &Server, user: &str, path: &str, offset: u64, epoch: &s
 /// Waits until the server has finished this many fan-out jobs since its start.
 async fn finished(server: &Server, jobs: u32) {
     server.metric_is("feedline_fanout_lag_seconds_count", f64::from(jobs)).await;
-}
-
-async fn repost(server: &Server, user: &str, post: u64) -> u64 {
-    let repost = server.done(user, "PUT", &format!("/posts/{post}/repost"), &Value::Null).await;
-    repost["id"].as_u64().expect("an id")
 }
 
 /// Reposts a post by this many users, in any order.

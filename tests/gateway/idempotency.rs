@@ -242,6 +242,9 @@ async fn repeated_deletions_return_the_first_answer() {
     let filter = server.done("cy", "POST", "/filters", &json!({ "words": ["goes"] })).await;
     let list = server.done("dee", "POST", "/lists", &json!({ "name": "goes", "exclusive": true })).await;
     server.done("dee", "PUT", &format!("/lists/{}/users/ann", list["id"]), &Value::Null).await;
+    server.done("dee", "PUT", "/users/ann/follow", &Value::Null).await;
+    // The state after a node died in the middle of the deletion: ann is excluded, and the list is not exclusive any more.
+    change(&db, "UPDATE lists SET exclusive = 0");
     for (user, path) in [
         ("ann", format!("/posts/{post}")),
         ("bo", format!("/comments/{}", comment["id"])),
@@ -258,6 +261,8 @@ async fn repeated_deletions_return_the_first_answer() {
         assert_eq!(delete("another").await.status, 404, "{path}: another deletion finds nothing");
         assert_eq!(delete("another").await.status, 404, "{path}: and goes on finding nothing");
     }
+    let timeline = server.done("dee", "GET", "/timeline", &Value::Null).await;
+    assert_eq!(timeline["items"][0]["id"], json!(under), "without the list, its user is back: {timeline}");
 }
 
 #[tokio::test]

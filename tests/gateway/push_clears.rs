@@ -1,7 +1,5 @@
 //! What was read on one device is withdrawn from the others by a silent message.
 
-use std::time::Duration;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -9,11 +7,8 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::identity::{account, sign_in, with_token};
 use crate::push_browser::Browser;
-use crate::push_receiver::{GRACE, Receiver, register, server, server_with};
+use crate::push_receiver::{CLEAR_DELAY, GRACE, Receiver, register, server, server_with};
 use crate::server::Server;
-
-/// Longer than a silent message waits for more to be read.
-const CLEAR_DELAY: Duration = Duration::from_millis(2_500);
 
 /// A server with Web Push.
 pub(crate) async fn web_push() -> Server {

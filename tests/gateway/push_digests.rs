@@ -2,11 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::push_queue::{open, quiet_now, wait_for_count, with_ledger};
+use crate::push_queue::{HELD, open, quiet_now, wait_for_count, with_ledger};
 use crate::push_receiver::{GRACE, Receiver, register};
 
-/// Rows of the queue that quiet hours hold.
-const HELD: &str = "SELECT count(*) FROM push_queue WHERE state = 0 AND due_at > queued_at + 60000 AND holder IS NULL";
 /// The quiet hours end now.
 const END_QUIET: &str = "UPDATE push_queue SET due_at = 1 WHERE state = 0;
     UPDATE push_preferences SET preferences = json_remove(preferences, '$.quiet_hours');";

@@ -15,6 +15,10 @@ use crate::push_provider::{Received, Reply, Server as Provider};
 use crate::push_receiver::{GRACE, Receiver, register, server, server_with};
 use crate::server::{PATIENCE, Server, signed, unix};
 
+/// Counts the rows of the queue that quiet hours hold.
+pub(crate) const HELD: &str =
+    "SELECT count(*) FROM push_queue WHERE state = 0 AND due_at > queued_at + 60000 AND holder IS NULL";
+
 /// A server whose ledger file the test can open.
 pub(crate) async fn with_ledger(keys: &[(&str, &str)]) -> (Server, PathBuf, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -58,11 +62,10 @@ async fn pushes_leave_when_quiet_hours_are_switched_off() {
     register(&server, "ann", "hook", &receiver.url).await;
     server.done("ann", "PUT", "/push/preferences", &json!({ "quiet_hours": quiet_now() })).await;
     server.post("bo", "@ann now").await;
-    let held = "SELECT count(*) FROM push_queue WHERE state = 0 AND due_at > queued_at + 60000 AND holder IS NULL";
-    wait_for_count(&open(&path), held, 1).await;
+    wait_for_count(&open(&path), HELD, 1).await;
     // Other preferences leave it where it is.
     server.done("ann", "PUT", "/push/preferences", &json!({ "quiet_hours": quiet_now(), "daily_cap": 9 })).await;
-    wait_for_count(&open(&path), held, 1).await;
+    wait_for_count(&open(&path), HELD, 1).await;
     server.done("ann", "PUT", "/push/preferences", &json!({})).await;
     assert_eq!(receiver.wait_for(1).await[0]["body"], "@ann now");
 }
@@ -76,8 +79,7 @@ async fn a_deferred_push_is_sent_at_the_end_of_quiet_hours_with_its_full_time() 
     server.post("bo", "@ann later").await;
     let db = open(&path);
     // Deferred by more than the grace.
-    let sql = "SELECT count(*) FROM push_queue WHERE state = 0 AND due_at > queued_at + 60000 AND holder IS NULL";
-    wait_for_count(&db, sql, 1).await;
+    wait_for_count(&db, HELD, 1).await;
     server.kill();
     // The quiet hours end now, and have lasted longer than a webhook is retried.
     let changes = "UPDATE push_queue SET queued_at = queued_at - 80 * 3600000, due_at = 1;

@@ -14,6 +14,9 @@ use crate::server::{API_KEY, PATIENCE, Server};
 /// How long notifications wait before they are pushed.
 pub(crate) const GRACE: Duration = Duration::from_millis(700);
 
+/// Longer than a silent message waits for more to be read.
+pub(crate) const CLEAR_DELAY: Duration = Duration::from_millis(2_500);
+
 /// A server that receives webhooks, as JSON, and messages of Web Push, as arrays of bytes. It answers with the given
 /// statuses in turn, and with 200 afterwards.
 pub(crate) struct Receiver {
@@ -117,8 +120,12 @@ pub(crate) async fn server_with(keys: &[(&str, &str)]) -> Server {
 
 /// A backend registers the receiver as a device of a user.
 pub(crate) async fn register(server: &Server, user: &str, device: &str, url: &str) {
+    register_as(server, user, device, &json!({ "platform": "webhook", "endpoint": url })).await;
+}
+
+/// The same, with all members of the device.
+pub(crate) async fn register_as(server: &Server, user: &str, device: &str, members: &Value) {
     let headers = [("x-api-key", API_KEY), ("x-user", user)];
-    let body = json!({ "platform": "webhook", "endpoint": url }).to_string();
-    let answer = server.http("PUT", &format!("/api/v1/devices/{device}"), &headers, &body).await;
+    let answer = server.http("PUT", &format!("/api/v1/devices/{device}"), &headers, &members.to_string()).await;
     assert_eq!(answer.status.as_u16(), 200, "{answer:?}");
 }

@@ -262,7 +262,7 @@ async fn posts_of_a_user_are_listed_without_quotes_or_reposts() {
 }
 
 #[tokio::test]
-async fn a_reposted_post_is_shown_to_its_author_as_such() {
+async fn authors_see_the_audience_and_the_removal_of_their_posts_in_others() {
     let server = Server::start().await;
     server.follow("fan", "ann").await;
     let mut sockets = [Client::connect(&server, "ann").await, Client::connect(&server, "fan").await];
@@ -278,17 +278,26 @@ async fn a_reposted_post_is_shown_to_its_author_as_such() {
         page["items"].as_array().expect("items").iter().find(reposted).map(|item| item["repost"].clone())
     };
     let all = json!({ "only_to": ["fan", "other"] });
-    for (user, expected) in [("ann", &all), ("fan", &json!({ "only_to": [] }))] {
+    let none = json!({ "only_to": [] });
+    for (user, expected) in [("ann", &all), ("fan", &none)] {
         assert_eq!(shown(user, &narrow).await.expect("a repost")["visibility"], *expected, "{user}");
     }
-    for (socket, user) in sockets.iter_mut().zip(["ann", "fan"]) {
-        let reposted = loop {
-            let data = socket.publication(&format!("timeline:{user}")).await["data"].take();
-            if data["type"] == "reposted" || data["post"]["repost"]["id"] == narrow {
-                break data;
-            }
-        };
-        assert_eq!(reposted["type"], "reposted", "a repeat has no post: {reposted}");
+    // Live, of ann's own quote and of that of a user whom she follows.
+    server.follow("ann", "fan").await;
+    for author in ["ann", "fan"] {
+        let quote = json!({ "text": "look", "quote": narrow });
+        let quote = server.done(author, "POST", "/posts", &quote).await["id"].clone();
+        for (socket, user, visibility) in
+            sockets.iter_mut().zip(["ann", "fan"]).zip([&all, &none]).map(|((socket, user), it)| (socket, user, it))
+        {
+            let shown = loop {
+                let mut data = socket.publication(&format!("timeline:{user}")).await["data"].take();
+                if data["post"]["id"] == quote {
+                    break data["post"]["quote"]["post"].take();
+                }
+            };
+            assert_eq!(shown["visibility"], *visibility, "by {author}, for {user}: {shown}");
+        }
     }
     set(&server, "PUT", &format!("/posts/{open}/removal"), &json!({ "reason": "off topic" })).await;
     let own = shown("ann", &json!(open)).await.expect("its author sees it");

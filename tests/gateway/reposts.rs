@@ -30,7 +30,7 @@ async fn items(server: &Server, user: &str, path: &str) -> Vec<Value> {
     server.done(user, "GET", path, &Value::Null).await["items"].as_array().expect("items").clone()
 }
 
-async fn ids(server: &Server, user: &str, path: &str) -> Vec<u64> {
+pub(crate) async fn ids(server: &Server, user: &str, path: &str) -> Vec<u64> {
     items(server, user, path).await.iter().map(|item| item["id"].as_u64().expect("an id")).collect()
 }
 
@@ -39,7 +39,7 @@ async fn lists(server: &Server, user: &str, path: &str, expected: &[u64]) {
     until(&format!("{path} of {user} is {expected:?}"), async || ids(server, user, path).await == expected).await;
 }
 
-async fn repost(server: &Server, user: &str, post: u64) -> u64 {
+pub(crate) async fn repost(server: &Server, user: &str, post: u64) -> u64 {
     let repost = server.done(user, "PUT", &format!("/posts/{post}/repost"), &Value::Null).await;
     assert_eq!((&repost["author"], repost["repost"].is_object()), (&json!(user), true), "{repost}");
     repost["id"].as_u64().expect("an id")

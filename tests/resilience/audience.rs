@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use feedline::broker::{Append, Broker, InboxOptions, LedgerRecord as _, RedisBroker, RedisOptions};
-use feedline::model::{Entry, Event, PostId, Retention, UserId};
+use feedline::model::{ClientEvent, Entry, PostId, Retention, UserId};
 use serde_json::{Value, json};
 
 use crate::chaos;
@@ -158,8 +158,9 @@ async fn activity_is_pushed_to_users_who_may_see_actor_and_post() {
     };
     let cy = UserId::parse("cy").expect("an id");
     let number = PostId(id);
-    let members =
-        |n: u64| Event::Counts { id: number, likes: 0, comments: 0, reposts: None, quotes: None, version: n }.encode();
+    let members = |n: u64| {
+        ClientEvent::Counts { id: number, likes: 0, comments: 0, reposts: None, quotes: None, version: n }.encode()
+    };
     say(Entry::Restricted(vec![cy.clone()], members(1))).await;
     say(Entry::Data(members(2))).await;
     // Visibility is checked at delivery: bo receives these before ann hides from him.

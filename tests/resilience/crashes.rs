@@ -39,7 +39,7 @@ async fn with_a_famous_author(cluster: Cluster) -> Cluster {
 }
 
 /// The current positions of the users' timelines.
-async fn positions(node: &Server, users: &[String]) -> Vec<Value> {
+pub(crate) async fn positions(node: &Server, users: &[String]) -> Vec<Value> {
     stream::iter(users).map(|user| position(node, user)).buffered(8).collect().await
 }
 

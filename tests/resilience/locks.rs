@@ -33,8 +33,9 @@ struct LastAction {
     begun: Instant,
 }
 
-async fn lock(node: &Server, locked: bool) {
-    let (status, body) = attempt(node, "ann", "PATCH", "/users/me", &json!({ "locked": locked })).await;
+/// Locks or unlocks an account.
+pub(crate) async fn lock(node: &Server, author: &str, locked: bool) {
+    let (status, body) = attempt(node, author, "PATCH", "/users/me", &json!({ "locked": locked })).await;
     assert_eq!(status, 200, "{body}\n{}", node.log());
 }
 
@@ -174,7 +175,7 @@ async fn history(cluster: &Cluster, number: u64) -> usize {
         assert_eq!(ask(&nodes[0], user).await.as_deref(), Some("following"));
     }
     let hers = post(&nodes[0], "ann", &format!("post of history {number} #hers")).await;
-    lock(random.pick(nodes), true).await;
+    lock(random.pick(nodes), "ann", true).await;
     let accepted = before.iter().cloned().collect();
     let given = Mutex::new(Answers { accepted, rejected: BTreeSet::new(), ended: Vec::new() });
     let all_asked = Mutex::new(false);
@@ -208,7 +209,7 @@ async fn history(cluster: &Cluster, number: u64) -> usize {
         );
     }
     // While the account is unlocked at one node, all ask at both.
-    let open = lock(&nodes[0], false);
+    let open = lock(&nodes[0], "ann", false);
     let again = users.iter().enumerate().map(|(n, user)| ask(&nodes[n % 2], user));
     tokio::join!(open, join_all(again));
     let all: BTreeSet<String> = users.iter().cloned().collect();
@@ -276,7 +277,7 @@ async fn a_lock_is_in_force_with_its_answer(cluster: Cluster) {
         }
     }
     let begun = Instant::now();
-    lock(&nodes[0], true).await;
+    lock(&nodes[0], "ann", true).await;
     let took = begun.elapsed();
     for node in nodes {
         for turn in 0..6 {
@@ -291,7 +292,7 @@ async fn a_lock_is_in_force_with_its_answer(cluster: Cluster) {
         done(&nodes[1], "f1", "GET", "/topics").await["items"] == json!([])
     })
     .await;
-    lock(&nodes[1], false).await;
+    lock(&nodes[1], "ann", false).await;
     assert!(shows(&nodes[0], "stranger", last, 0).await && shows(&nodes[1], "stranger", last, 3).await);
     until("it counts them again", async || done(&nodes[0], "f1", "GET", "/topics").await["items"][0]["posts"] == POSTS)
         .await;

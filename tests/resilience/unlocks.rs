@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 
 use crate::api::everything;
 use crate::chaos;
-use crate::cluster::{attempt, done, log_since, position, post, timeline, until};
+use crate::cluster::{attempt, done, log_since, post, timeline, until};
+use crate::crashes::positions;
 use crate::likers::Field;
+use crate::locks::lock;
 use crate::server::{PATIENCE, Server};
 
 /// The open requests to an account.
@@ -59,10 +61,10 @@ impl LockedAccount {
         let (status, body) = attempt(node, author, "POST", "/posts", &for_followers).await;
         assert_eq!(status, 201, "{body}\n{}", node.log());
         posts.push(body["id"].as_u64().expect("an id"));
-        set_locked(node, author, true).await;
+        lock(node, author, true).await;
         posts.push(post(node, author, &format!("after the lock #{author}")).await);
         let users: Vec<String> = (0..requests).map(|n| format!("{author}-{n}")).collect();
-        let positions: Vec<Value> = stream::iter(&users).map(|user| position(node, user)).buffered(8).collect().await;
+        let positions = positions(node, &users).await;
         for (n, user) in users.iter().enumerate() {
             let path = format!("/users/{author}/follow");
             let (status, body) = attempt(&nodes[n % nodes.len()], user, "PUT", &path, &Value::Null).await;
@@ -78,14 +80,13 @@ impl LockedAccount {
     /// The node that runs the jobs of the account.
     async fn owner(&self, field: &Field) -> usize {
         let partition = format!("fanout/{}", fanout_partition(&self.id()));
-        let begun = Instant::now();
-        loop {
-            if let Some(owner) = field.owner(&partition).await {
-                return owner;
-            }
-            assert!(begun.elapsed() < PATIENCE, "nobody owns {partition}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let mut owner = None;
+        until(&format!("somebody owns {partition}"), async || {
+            owner = field.owner(&partition).await;
+            owner.is_some()
+        })
+        .await;
+        owner.expect("somebody owns it")
     }
 
     /// The number of open requests in the ledger, shown or not.
@@ -96,7 +97,7 @@ impl LockedAccount {
 
     /// Unlocks the account at a node. Then kills the owner of its jobs.
     async fn unlock_and_kill(&self, field: &mut Field, node: usize, owner: usize, moment: Moment) {
-        set_locked(&field.nodes[node], self.author, false).await;
+        lock(&field.nodes[node], self.author, false).await;
         match moment {
             Moment::After(delay) => tokio::time::sleep(delay).await,
             Moment::BetweenRequests => {
@@ -109,7 +110,6 @@ impl LockedAccount {
         field.nodes[owner].kill();
         let open = self.open(field).await;
         eprintln!("{}, {moment:?}: {open} of {} requests were left by the kill", self.author, self.requests.len());
-        assert!(open > 0 || !matches!(moment, Moment::BetweenRequests), "all were accepted before the kill");
     }
 
     /// Waits until the jobs of the unlock are done. Then checks the lists and counts of the account at a node.
@@ -152,12 +152,6 @@ impl LockedAccount {
         });
         each.buffer_unordered(8).collect::<()>().await;
     }
-}
-
-/// Locks or unlocks an account.
-async fn set_locked(node: &Server, author: &str, locked: bool) {
-    let (status, body) = attempt(node, author, "PATCH", "/users/me", &json!({ "locked": locked })).await;
-    assert_eq!(status, 200, "{body}\n{}", node.log());
 }
 
 /// The people in a user's notifications of a kind.

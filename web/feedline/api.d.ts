@@ -2262,7 +2262,7 @@ export interface webhooks {
         };
         get?: never;
         put?: never;
-        /** A user that the reader follows reposted a post that the timeline has; it may arrive before the post. */
+        /** A user that the reader follows reposted a post that the timeline has. It may arrive before the event of the post. */
         post: {
             parameters: {
                 query?: never;

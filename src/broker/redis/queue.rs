@@ -103,7 +103,7 @@ impl DurableQueue for RedisBroker {
 
     async fn trim(&self, partition: u16, generation: u64, life: &Epoch, before: QueueOffset) -> Result<bool> {
         let incarnation = self.incarnation.read().clone();
-        let mut call = SCRIPTS.trim.call(3);
+        let mut call = SCRIPTS.trim_queue.call(3);
         call.arg(&self.keys.partition(partition)[..]).arg(generation).arg(&*incarnation);
         call.arg(&**life).arg(before.to_string()).arg(millis(FENCE_KEPT));
         parse(self.commands.send(&call).await?)

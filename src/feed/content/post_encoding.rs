@@ -6,7 +6,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::feed::error::{FeedError, Result};
-use crate::model::{Event, FilterId, PostCounts, PostFlags, PostId, QuoteState};
+use crate::model::{ClientEvent, FilterId, PostCounts, PostFlags, PostId, QuoteState};
 
 /// A post's JSON with its counts, and with the flags of a signed-in reader.
 pub(crate) fn with_counts(post: &RawValue, counts: PostCounts, flags: Option<PostFlags>) -> Result<Box<RawValue>> {
@@ -78,8 +78,8 @@ pub(super) fn encode_push(
     }
     let post = append_members(post, &PushedMembers { counts, named })?;
     let event = match kind {
-        PostEventKind::Created => Event::Post { post: &post },
-        PostEventKind::Edited => Event::Edited { post: &post },
+        PostEventKind::Created => ClientEvent::Post { post: &post },
+        PostEventKind::Edited => ClientEvent::Edited { post: &post },
     };
     Ok(event.encode())
 }

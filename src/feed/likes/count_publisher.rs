@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::memory::LikeMemory;
 use crate::broker::{Append, Broker, BrokerError, QueueOffset, SettlementEvent, Signal};
 use crate::feed::error::Result;
-use crate::model::{Channel, ContentId, Entry, Event, Retention, Tally};
+use crate::model::{Channel, ClientEvent, ContentId, Entry, Retention, Tally};
 
 /// Counts that are published in one step, and how many of those concurrently. Redis stores the counts of a step in one
 /// script, behind which appends of likes wait.
@@ -160,7 +160,7 @@ impl CountPublisher {
     async fn push(&self, object: ContentId, tally: Tally) -> Result<()> {
         // The counts of comments are not pushed.
         let ContentId::Post(post) = object else { return Ok(()) };
-        let entry = Entry::Data(Event::counts(post, tally).encode());
+        let entry = Entry::Data(ClientEvent::counts(post, tally).encode());
         let channel = Channel::Post(post).to_string();
         let version = Some((tally.version, "counts"));
         let append =

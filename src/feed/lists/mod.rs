@@ -123,17 +123,19 @@ impl Lists {
 
     async fn delete_own(&self, call: &Call, owner: &UserId, list: OneList) -> Result<Done> {
         let own = self.own(owner, list.id()).await?;
+        // Before the users of the list are forgotten. Also if the list is not exclusive any more: an earlier attempt may
+        // have ended half way.
+        let excluded = self.excluded_users_of(owner, own.id).await?;
+        self.charge(call, &excluded)?;
         if own.exclusive {
-            let users = self.charged_users_of(call, own.id).await?;
-            // Before the users of the list are forgotten: a repeated request continues here.
             let open = ListChange { exclusive: Some(false), ..ListChange::default() };
             self.base.ledger.update_list(owner, own.id, &open).await?;
-            self.sync_exclusions(owner, users).await?;
         }
+        self.sync_exclusions(owner, excluded).await?;
         if !self.base.ledger.delete_list(owner, own.id).await? {
             return Err(NO_LIST);
         }
-        // Its subscriptions end.
+        // Its subscriptions end. A log that an attempt leaves expires.
         self.put_in_force(owner).await?;
         self.base.broker.drop_logs(&[InboxId::List(own.id).to_string()]).await?;
         Ok(Done {})
@@ -234,16 +236,30 @@ impl Lists {
         self.base.ledger.list(owner, id).await?.ok_or(NO_LIST)
     }
 
-    /// The users of a list whose posts leave or enter the timeline. Each counts as much as a follow.
+    /// The users of a list whose posts leave or enter the timeline.
     async fn charged_users_of(&self, call: &Call, list: ListId) -> Result<Vec<UserId>> {
-        let owner = call.caller.user()?;
-        self.own(owner, list).await?;
+        self.own(call.caller.user()?, list).await?;
         let users = self.users_of(list).await?;
-        if call.origin != Origin::Backend {
-            let units = u32::try_from(users.len()).unwrap_or(u32::MAX).saturating_mul(UNITS_PER_USER);
-            self.base.rates.take_user_reads(owner, units)?;
-        }
+        self.charge(call, &users)?;
         Ok(users)
+    }
+
+    /// Counts users whose posts leave or enter the timeline. Each counts as much as a follow.
+    fn charge(&self, call: &Call, users: &[UserId]) -> Result<()> {
+        if call.origin == Origin::Backend {
+            return Ok(());
+        }
+        let units = u32::try_from(users.len()).unwrap_or(u32::MAX).saturating_mul(UNITS_PER_USER);
+        self.base.rates.take_user_reads(call.caller.user()?, units)
+    }
+
+    /// The users of a list whose posts an exclusive list keeps out of the timeline.
+    async fn excluded_users_of(&self, owner: &UserId, list: ListId) -> Result<Vec<UserId>> {
+        let pairs = self.users_of(list).await?.into_iter().map(|user| (owner.clone(), user));
+        let pairs: Vec<(UserId, UserId)> = pairs.collect();
+        let relations = self.base.ledger.relations(&pairs).await?;
+        let excluded = pairs.into_iter().zip(relations).filter(|(_, relation)| relation.listed);
+        Ok(excluded.map(|((_, user), _)| user).collect())
     }
 
     async fn users_of(&self, list: ListId) -> Result<Vec<UserId>> {

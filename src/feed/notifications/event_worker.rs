@@ -34,8 +34,8 @@ use crate::feed::visibility::{CommentContext, ViewContext};
 use crate::feed::work::QuarantinePolicy;
 use crate::ledger::{EventConsumer, Fence, QueuedEvent};
 use crate::model::{
-    AppGroup, AppNotification, Channel, CommentId, ContentId, DomainEvent, Entry, Event, NewLikes, NotificationKind,
-    PostId, RevertReason, UserId,
+    AppGroup, AppNotification, Channel, ClientEvent, CommentId, ContentId, DomainEvent, Entry, NewLikes,
+    NotificationKind, PostId, RevertReason, UserId,
 };
 
 /// The longest pause between two batches.
@@ -202,7 +202,7 @@ impl EventWorker {
     /// it, too. A repeat appends it once.
     async fn publish_revert(&self, seq: i64, user: &UserId, object: ContentId, reason: RevertReason) -> Result<()> {
         let channel = Channel::Notifications(user.clone()).to_string();
-        let entry = Entry::Data(Event::LikeReverted { id: object.number(), reason }.encode());
+        let entry = Entry::Data(ClientEvent::LikeReverted { id: object.number(), reason }.encode());
         let retention = self.base.options.timeline.notification_log();
         // A restored ledger issues numbers again.
         let key = format!("revert {} {seq}", self.base.lineage.incarnation());

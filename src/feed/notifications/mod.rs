@@ -35,7 +35,7 @@ use crate::broker::Append;
 use crate::feed::base::Base;
 use crate::ledger::{MarkUpTo, NotificationEvent, NotificationMark, PushPlan, UserNotifications};
 use crate::model::{
-    AppNotification, Channel, CommentId, Entry, Event, Notification, NotificationId, NotificationKind,
+    AppNotification, Channel, ClientEvent, CommentId, Entry, Notification, NotificationId, NotificationKind,
     NotificationPosition, PostId, UserId,
 };
 
@@ -298,7 +298,7 @@ impl Notifications {
         if let Some(position) = marked {
             let UnreadCounts { unread, unseen } = left;
             let MarkRead { id, seen, .. } = marking;
-            let event = Event::NotificationsRead { position, id, seen, unread, unseen };
+            let event = ClientEvent::NotificationsRead { position, id, seen, unread, unseen };
             if let Err(error) = self.push(user, &Entry::Data(event.encode())).await {
                 tracing::warn!(%error, %user, "notifications are marked, the user's other sockets do not know");
             }

@@ -18,7 +18,8 @@ use crate::feed::runtime::now;
 use crate::feed::visibility::may_comment;
 use crate::ledger::{CommentEditOutcome, CommentOutcome, EventConsumer, MAX_COMMENT_DEPTH, Tally};
 use crate::model::{
-    Channel, Comment, CommentChanged, CommentId, DomainEvent, Entry, Event, PostId, RemovedComment, Retention, UserId,
+    Channel, ClientEvent, Comment, CommentChanged, CommentId, DomainEvent, Entry, PostId, RemovedComment, Retention,
+    UserId,
 };
 use crate::text::is_blank;
 
@@ -285,8 +286,8 @@ impl CommentService {
     /// newer ones. A failed push does no harm: clients get the change when they read the comments.
     async fn push_under(&self, post: PostId, events: Vec<Entry>, tally: Option<Tally>) {
         let channel = Channel::Post(post).to_string();
-        let counts =
-            tally.map(|tally| (Entry::Data(Event::counts(post, tally).encode()), Some((tally.version, "counts"))));
+        let counts = tally
+            .map(|tally| (Entry::Data(ClientEvent::counts(post, tally).encode()), Some((tally.version, "counts"))));
         for (entry, version) in events.into_iter().map(|entry| (entry, None)).chain(counts) {
             let append = Append {
                 channel: &channel,
@@ -304,5 +305,5 @@ impl CommentService {
 }
 
 fn gone_comment(comment: CommentId, stays: bool) -> Bytes {
-    Event::CommentGone { comment, stays }.encode()
+    ClientEvent::CommentGone { comment, stays }.encode()
 }

@@ -10,7 +10,7 @@ use crate::feed::error::{FeedError, Result};
 use crate::feed::input::Done;
 use crate::feed::runtime::now;
 use crate::ledger::EventConsumer;
-use crate::model::{Channel, Entry, Event, PostId, Retention, UserId, VersionedCounts};
+use crate::model::{Channel, ClientEvent, Entry, PostId, Retention, UserId, VersionedCounts};
 
 /// The post that a caller reposts or quotes: of a repost, the post that was reposted.
 ///
@@ -54,7 +54,7 @@ pub(crate) fn announce_counts(base: &Arc<Base>, post: PostId) {
 
 async fn publish_counts(base: &Base, post: PostId) -> Result<()> {
     let VersionedCounts { counts, version } = base.ledger.versioned_counts(post).await?;
-    let entry = Entry::Data(Event::all_counts(post, counts, version).encode());
+    let entry = Entry::Data(ClientEvent::all_counts(post, counts, version).encode());
     let channel = Channel::Post(post).to_string();
     let version = Some((version, "counts"));
     let retention = Retention::SHARED;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::people::load_people;
 use crate::feed::error::Result;
 use crate::ledger::Ledger;
-use crate::model::{Comment, CommentChanged, CommentId, Entry, Event, FilterId, Person, UserId};
+use crate::model::{ClientEvent, Comment, CommentChanged, CommentId, Entry, FilterId, Person, UserId};
 
 /// Comments by id, and whether the entry is an edit.
 pub(super) type EncodedComments = HashMap<(CommentId, bool), EncodedComment>;
@@ -66,7 +66,7 @@ impl CommentRenderer {
         let encoded = |(id, is_edit): (CommentId, bool)| {
             let stored = by_id.get(&id);
             let Some((comment, author)) = stored.and_then(|comment| Some((comment, comment.author.as_ref()?))) else {
-                let members = Event::CommentGone { comment: id, stays: stored.is_some() }.encode();
+                let members = ClientEvent::CommentGone { comment: id, stays: stored.is_some() }.encode();
                 return EncodedComment { members, shown: None };
             };
             let author = people.get_key_value(author.as_str());
@@ -79,7 +79,8 @@ impl CommentRenderer {
 }
 
 fn encode(comment: &Comment, is_edit: bool, people: &BTreeMap<UserId, Person>) -> Bytes {
-    let event = if is_edit { Event::CommentEdited { comment, people } } else { Event::Comment { comment, people } };
+    let event =
+        if is_edit { ClientEvent::CommentEdited { comment, people } } else { ClientEvent::Comment { comment, people } };
     event.encode()
 }
 

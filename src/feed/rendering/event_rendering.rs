@@ -18,7 +18,7 @@ use super::comment_rendering::CommentRenderer;
 use super::concerned_users::{ConcernedUsers, people_of};
 use super::named_rendering::{EncodedPush, NamedContent};
 use super::notification_rendering::RenderedNotification;
-use super::render_context::{Encoded, RenderContext, is_for_author, people_above, referenced_posts};
+use super::render_context::{Encoded, RenderContext, people_above, referenced_posts, shown_author};
 use crate::broker::{CACHE_LEASE, CacheLease};
 use crate::feed::base::Base;
 use crate::feed::content::{CachedPost, PostMap};
@@ -53,7 +53,7 @@ impl EventRenderer {
         let (posts, mut counts) = tokio::try_join!(self.base.posts.get(referenced), self.base.posts.counts(&pushed))?;
         let mut posts: PostMap<_> = posts.into_iter().collect();
         let named = NamedContent::load(&self.base, entries, &mut posts, &mut counts).await?;
-        let (pushes, pushes_to_author) = encode(entries, &posts, &counts)?;
+        let pushes = encode(entries, &posts, &counts)?;
         let (mut authors, mut readers_by_author) = people_of(entries, &posts);
         authors.extend(named.authors.iter().cloned());
         let seen_by_readers = self.seen_by_readers(&readers_by_author, &posts);
@@ -79,7 +79,6 @@ impl EventRenderer {
         let mut context = RenderContext {
             posts,
             pushes,
-            pushes_to_author,
             named,
             comments,
             notifications,
@@ -221,25 +220,22 @@ fn posts_of(entries: &[(&Audience, &Entry)]) -> (Vec<PostId>, HashSet<PostId, Ra
     (pushed.into_iter().collect(), referenced)
 }
 
-/// Encodes the publications that show the posts of these entries: for all readers, and for the author if that differs.
+/// Encodes the publications that show the posts of these entries: for all readers, and for authors who see their own
+/// posts otherwise than others.
 fn encode(
     entries: &[(&Audience, &Entry)],
     posts: &PostMap<Arc<CachedPost>>,
     counts: &HashMap<PostId, PostCounts>,
-) -> Result<(Encoded, Encoded)> {
-    let mut pushes = Encoded::default();
-    let mut pushes_to_author = Encoded::default();
+) -> Result<Encoded> {
+    let mut encoded = Encoded::default();
     for (audience, entry) in entries {
         let (Some(kind), Some(cached)) = (post_kind(entry), entry.post().and_then(|id| posts.get(&id))) else {
             continue;
         };
-        let id = cached.post.id;
-        let author = &cached.post.author;
-        let own = cached.differs_for_author() && is_for_author(audience, cached);
-        let (encoded, reader) = if own { (&mut pushes_to_author, Some(author)) } else { (&mut pushes, None) };
-        if let Vacant(place) = encoded.entry((id, kind)) {
-            place.insert(EncodedPush::new(cached, reader, kind, posts, counts)?);
+        let author = shown_author(audience, cached, posts);
+        if let Vacant(place) = encoded.entry((cached.post.id, kind, author.cloned())) {
+            place.insert(EncodedPush::new(cached, author, kind, posts, counts)?);
         }
     }
-    Ok((pushes, pushes_to_author))
+    Ok(encoded)
 }

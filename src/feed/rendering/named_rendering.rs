@@ -13,7 +13,7 @@ use crate::feed::base::Base;
 use crate::feed::content::{CachedPost, PostEventKind, PostMap};
 use crate::feed::error::Result;
 use crate::feed::visibility::{ListMemberSet, PostSources, TimelinePolicy, TopicsByReader, UserIdSet};
-use crate::model::{Entry, Event, ListId, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
+use crate::model::{ClientEvent, Entry, ListId, Post, PostCounts, PostFlags, PostId, UserId, Visibility};
 
 /// The publications that show a post.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(super) struct EncodedPush {
 }
 
 impl EncodedPush {
-    /// Encodes a post for this reader (`None`: all but its author).
+    /// Encodes a post for this reader (`None`: all who are not the author of a shown post).
     ///
     /// # Errors
     /// If it cannot be encoded.
@@ -52,7 +52,7 @@ impl EncodedPush {
     }
 }
 
-/// The posts of a push. They have no flags: it is the same for all readers.
+/// The posts of a push, without flags of a reader.
 struct PushedPosts<'a> {
     reader: Option<&'a UserId>,
     posts: &'a PostMap<Arc<CachedPost>>,
@@ -137,7 +137,7 @@ impl NamedContent {
         let encode = |(cached, id): (&Arc<CachedPost>, PostId)| {
             let repost = cached.post.id;
             let by = people.get(cached.post.author.as_str())?;
-            Some((repost, Event::Reposted { id, repost, by }.encode()))
+            Some((repost, ClientEvent::Reposted { id, repost, by }.encode()))
         };
         let repeats = may_repeat.into_iter().filter_map(encode).collect();
         Ok(Self { sources, repeats, authors, lists })

@@ -18,8 +18,8 @@ use crate::feed::runtime::now;
 use crate::feed::visibility::{CommentContexts, ViewContext, VisibilityPolicy, visible_named_posts};
 use crate::ledger::{Ledger, NotificationGroup};
 use crate::model::{
-    AppContent, AppNotification, Comment, CommentId, ContentId, Event, FilterContext, FilterId, Millis, Notification,
-    NotificationId, NotificationKind, NotificationSubject, Person, PostId, UserId,
+    AppContent, AppNotification, ClientEvent, Comment, CommentId, ContentId, FilterContext, FilterId, Millis,
+    Notification, NotificationId, NotificationKind, NotificationSubject, Person, PostId, UserId,
 };
 
 /// The maximal number of users of a group that are shown.
@@ -111,7 +111,7 @@ impl NotificationRenderer {
             let ids: Vec<NotificationId> = ids.into_iter().collect();
             let groups = self.ledger.notifications_by_id(&user, &ids).await?;
             let encode = |notification: &Notification| {
-                let members = Event::Notification { notification }.encode();
+                let members = ClientEvent::Notification { notification }.encode();
                 (notification.id, RenderedNotification { members, updated_at: notification.updated_at })
             };
             let rendered = self.render(&user, groups).await?;

@@ -9,6 +9,7 @@ use foldhash::fast::RandomState;
 
 use super::audience::{Audience, post_kind};
 use super::comment_rendering::EncodedComments;
+use super::named_posts::quoted;
 use super::named_rendering::{EncodedPush, NamedContent};
 use super::notification_rendering::RenderedNotification;
 use super::rendered_event::{Condition, FilteredContent, Form, RenderedEvent, WithoutQuote};
@@ -16,18 +17,16 @@ use crate::feed::content::{CachedPost, PostEventKind, PostMap, with_marks, with_
 use crate::feed::filters::{FilterOutcome, FiltersByReader};
 use crate::feed::visibility::{AccessContext, RelationMap, TopicsByReader, ViewContext};
 use crate::model::{
-    DeliveredNotification, Entry, Event, FilterContext, GoneReason, NotificationId, PostId, PostRemoved, Relation,
-    Standing, UserId, Visibility,
+    ClientEvent, DeliveredNotification, Entry, FilterContext, GoneReason, NotificationId, PostId, PostRemoved,
+    Relation, Standing, UserId, Visibility,
 };
 
 /// The data for rendering some entries.
 #[derive(Debug)]
 pub struct RenderContext {
     pub(super) posts: PostMap<Arc<CachedPost>>,
-    /// The members of publications that show a post, encoded once for all recipients.
+    /// The members of publications that show a post, encoded once for all recipients, and for authors if that differs.
     pub(super) pushes: Encoded,
-    /// As `pushes`, for the author's own timeline, if that differs.
-    pub(super) pushes_to_author: Encoded,
     /// What the posts name.
     pub(super) named: NamedContent,
     /// The comments that entries show.
@@ -123,12 +122,12 @@ impl RenderContext {
             }
             Entry::NotificationChanged(id) => Some(match self.notifications.get(id) {
                 Some(rendered) => rendered.members.clone(),
-                None => Event::NotificationGone { id: *id }.encode(),
+                None => ClientEvent::NotificationGone { id: *id }.encode(),
             }),
             Entry::Gone(id, reason) => Some(gone(*id, *reason)),
             Entry::PostRemoved(left) => Some(gone(left.post, left.reason)),
             Entry::AuthorGone(id) if let Some(author) = self.suspended_author(audience, *id) => {
-                Some(Event::AuthorGone { author, reason: GoneReason::Hidden }.encode())
+                Some(ClientEvent::AuthorGone { author, reason: GoneReason::Hidden }.encode())
             }
             // If the author is not suspended any more, the entry changes nothing: it shows a post that is there.
             Entry::Post(id) | Entry::Edited(id) | Entry::AuthorGone(id) => match (self.posts.get(id), audience.owner())
@@ -185,11 +184,9 @@ impl RenderContext {
 
     /// The publication of an entry that shows a post.
     fn push(&self, audience: &Audience, entry: &Entry) -> Option<&EncodedPush> {
-        let id = entry.post()?;
-        let key = (id, post_kind(entry)?);
-        let cached = self.posts.get(&id)?;
-        let own = self.pushes_to_author.get(&key).filter(|_| is_for_author(audience, cached));
-        own.or_else(|| self.pushes.get(&key))
+        let cached = self.posts.get(&entry.post()?)?;
+        let author = shown_author(audience, cached, &self.posts);
+        self.pushes.get(&(cached.post.id, post_kind(entry)?, author.cloned()))
     }
 
     /// Whether a repost repeats what a timeline or a list of a reader has.
@@ -397,18 +394,29 @@ impl RenderContext {
     }
 }
 
-/// Publications by post and kind.
-pub(super) type Encoded = HashMap<(PostId, PostEventKind), EncodedPush, RandomState>;
+/// Publications by post, kind and, if it is for one reader, that of [`shown_author`].
+pub(super) type Encoded = HashMap<(PostId, PostEventKind, Option<UserId>), EncodedPush, RandomState>;
 
 /// The members of the publication that removes a post from a client.
 fn gone(id: PostId, reason: GoneReason) -> Bytes {
-    Event::PostGone { id, reason }.encode()
+    ClientEvent::PostGone { id, reason }.encode()
 }
 
-/// Whether only the author of a post receives it on a channel: the timeline is the author's own, or the post is
-/// removed.
-pub(super) fn is_for_author(audience: &Audience, cached: &CachedPost) -> bool {
-    audience.owner() == Some(&cached.post.author) || cached.post.removed.is_some()
+/// The reader of a channel who gets a post encoded separately: the author of a post that is shown otherwise to others,
+/// in a timeline or a list of this author. Only their authors receive removed posts, on any channel.
+pub(super) fn shown_author<'a>(
+    audience: &'a Audience,
+    cached: &'a CachedPost,
+    posts: &PostMap<Arc<CachedPost>>,
+) -> Option<&'a UserId> {
+    if cached.post.removed.is_some() {
+        return Some(&cached.post.author);
+    }
+    let owner = audience.owner()?;
+    let differs = |cached: &CachedPost| cached.differs_for_author() && cached.post.author == *owner;
+    let find = |id: PostId| posts.get(&id).map(|cached| &**cached);
+    let named = || [cached.post.repost, quoted(cached, find)].into_iter().flatten().filter_map(find);
+    (differs(cached) || named().any(differs)).then_some(owner)
 }
 
 /// The users that a reader must be able to see to receive an entry about a comment: its author and those above it.

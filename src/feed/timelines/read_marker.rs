@@ -13,7 +13,7 @@ use crate::feed::call::Call;
 use crate::feed::error::Result;
 use crate::feed::pushes::clear_plan;
 use crate::feed::visibility::TimelinePolicy;
-use crate::model::{Entry, Event, FilterContext, Millis, PostId, UserId};
+use crate::model::{ClientEvent, Entry, FilterContext, Millis, PostId, UserId};
 
 /// The maximal number of unread posts that are counted: the visibility of each is checked.
 const MAX_UNREAD: usize = 100;
@@ -90,7 +90,7 @@ impl ReadMarkers {
     /// page.
     async fn push(&self, user: &UserId, marker: ReadMarker) {
         let ReadMarker { id, unread } = marker;
-        let entry = Entry::Data(Event::Read { id, unread }.encode());
+        let entry = Entry::Data(ClientEvent::Read { id, unread }.encode());
         if let Err(error) = self.base.broker.publish(&inbox_channel(user), &entry).await {
             tracing::warn!(%error, %user, "a read marker is stored, and other devices will learn of it later");
         }

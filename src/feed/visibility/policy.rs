@@ -1,4 +1,4 @@
-//! The visibility policy: the rules of `access.rs` applied to posts and users.
+//! The visibility policy: the rules of `visibility_rules.rs` applied to posts and users.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

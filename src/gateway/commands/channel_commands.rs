@@ -1,4 +1,4 @@
-//! Executes commands on channels that clients are in: `publish`, `presence`, `presence_stats` and `history`.
+//! What the commands `publish`, `presence`, `presence_stats` and `history` have in common.
 
 use std::sync::Arc;
 

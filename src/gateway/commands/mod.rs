@@ -6,7 +6,7 @@
 //! | `outcome` | their outcomes |
 //! | `subscriptions` | `connect` and `subscribe` |
 //! | `publish`, `presence`, `history` | the commands of these names, and `presence_stats` |
-//! | `channel_commands` | what these need |
+//! | `channel_commands` | what these have in common |
 //! | `rpc` | operations |
 //! | `hook_runner` | questions to the application's backend |
 //! | `presence_tracker`, `presence_order` | the clients in a channel, joins and leaves |

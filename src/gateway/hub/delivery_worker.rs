@@ -120,7 +120,8 @@ impl DeliveryWorker {
         Ok(())
     }
 
-    /// `addressed`: the entries that wait, each with its audience.
+    /// Loads what the waiting entries need: content, relations and filters. `addressed`: the entries, each with its
+    /// audience.
     async fn load(
         &self,
         waiting: &[WaitingRoom<'_>],

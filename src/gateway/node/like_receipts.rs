@@ -20,7 +20,7 @@ use crate::gateway::registry::connections::ConnectionRegistry;
 use crate::gateway::wire::framed::Framed;
 use crate::gateway::wire::message_codec::{PushFrames, frame_publications, frame_push};
 use crate::gateway::wire::outbox::Outbox;
-use crate::model::{Channel, ContentId, Event, Tally, UserId};
+use crate::model::{Channel, ClientEvent, ContentId, Tally, UserId};
 use crate::protocol::{Push, PushEvent};
 use crate::supervisor::OnPanic;
 
@@ -151,7 +151,7 @@ impl LikeReceipts {
                 continue;
             }
             let Tally { likes, version, .. } = *tally;
-            let changed = Event::LikeChanged { id: object.number(), liked: *liked, likes, version }.encode();
+            let changed = ClientEvent::LikeChanged { id: object.number(), liked: *liked, likes, version }.encode();
             let event = PushEvent::Publication { members: &changed, position: None };
             let mut frames = PushFrames::new(Push { channel: &channel, event });
             deliveries.extend(others.into_iter().map(|(outbox, spelling)| {
@@ -225,7 +225,7 @@ fn batch(likes: &[SettledLike]) -> Vec<ReceiptBatch> {
 /// The members of the publication.
 fn receipt(SettledLike { object, liked, requests, tally, .. }: &SettledLike) -> Bytes {
     let (id, Tally { likes, version, .. }) = (object.number(), *tally);
-    Event::LikeSettled { id, liked: *liked, asks: *requests, likes, version }.encode()
+    ClientEvent::LikeSettled { id, liked: *liked, asks: *requests, likes, version }.encode()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 //! | `server_requests` | what a backend asks of the session |
 //! | `hook_questions`, `hook_answers`, `hook_expiries` | questions to the application's backend |
 //! | `key_wait` | commands that wait for the key of their token |
-//! | `close_codes` | which close code a cause has |
+//! | `close_codes` | close codes, by cause |
 //! | `command_refusal` | refused commands |
 //! | `client` | the connection of a session, and the identity that its token proves |
 //! | `subscription_table` | the subscriptions |

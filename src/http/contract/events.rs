@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::examples::events;
 use super::schemas::Schemas;
-use crate::model::{ChannelKind, Event};
+use crate::model::{ChannelKind, ClientEvent};
 
 /// A kind of event.
 pub(super) struct EventSchema {
@@ -30,9 +30,9 @@ impl EventSchema {
     }
 }
 
-/// Every kind of event, in the order of [`Event`], and the schemas they use.
+/// Every kind of event, in the order of [`ClientEvent`], and the schemas they use.
 pub(super) fn event_schemas(schemas: &mut Schemas) -> Vec<EventSchema> {
-    let mut event = schemas.take_output(SchemaGenerator::subschema_for::<Event<'static>>);
+    let mut event = schemas.take_output(SchemaGenerator::subschema_for::<ClientEvent<'static>>);
     let variants = event["oneOf"].as_array_mut().map(std::mem::take).unwrap_or_default();
     let mut examples = events().unwrap_or_default();
     variants

@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::model::{
-    Comment, CommentId, Event, GoneReason, Millis, Notification, NotificationId, NotificationPosition,
+    ClientEvent, Comment, CommentId, GoneReason, Millis, Notification, NotificationId, NotificationPosition,
     NotificationSubject, Person, Post, PostCounts, PostId, RevertReason, ShownPost, Tally, UserId,
 };
 
@@ -30,25 +30,26 @@ pub(super) fn events() -> Option<BTreeMap<&'static str, Value>> {
     let comment_edited = Comment { edited_at: Some(TIME + 21_004), ..comment.clone() };
     let people = BTreeMap::from([(ann.clone(), ann_in_short.clone())]);
     let notification = notification(ann_in_short.clone());
-    let marked = Event::NotificationsRead { position: POSITION, id: Some(GROUP), seen: false, unread: 2, unseen: 1 };
+    let marked =
+        ClientEvent::NotificationsRead { position: POSITION, id: Some(GROUP), seen: false, unread: 2, unseen: 1 };
     let events = [
-        ("PostCreatedEvent", Event::Post { post: &post }),
-        ("PostEditedEvent", Event::Edited { post: &edited }),
-        ("PostGoneEvent", Event::PostGone { id: POST, reason: GoneReason::Deleted }),
-        ("AuthorGoneEvent", Event::AuthorGone { author: &ann, reason: GoneReason::Hidden }),
-        ("TimelineReadEvent", Event::Read { id: POST, unread: 3 }),
-        ("CommentCreatedEvent", Event::Comment { comment: &comment, people: &people }),
-        ("CommentEditedEvent", Event::CommentEdited { comment: &comment_edited, people: &people }),
-        ("CommentGoneEvent", Event::CommentGone { comment: COMMENT, stays: false }),
-        ("PostRepostedEvent", Event::Reposted { id: POST, repost: REPOST, by: &ann_in_short }),
-        ("CountsEvent", Event::counts(POST, Tally { likes: 3, comments: 1, version: 4 })),
-        ("NotificationUpdatedEvent", Event::Notification { notification: &notification }),
-        ("NotificationGoneEvent", Event::NotificationGone { id: GROUP }),
+        ("PostCreatedEvent", ClientEvent::Post { post: &post }),
+        ("PostEditedEvent", ClientEvent::Edited { post: &edited }),
+        ("PostGoneEvent", ClientEvent::PostGone { id: POST, reason: GoneReason::Deleted }),
+        ("AuthorGoneEvent", ClientEvent::AuthorGone { author: &ann, reason: GoneReason::Hidden }),
+        ("TimelineReadEvent", ClientEvent::Read { id: POST, unread: 3 }),
+        ("CommentCreatedEvent", ClientEvent::Comment { comment: &comment, people: &people }),
+        ("CommentEditedEvent", ClientEvent::CommentEdited { comment: &comment_edited, people: &people }),
+        ("CommentGoneEvent", ClientEvent::CommentGone { comment: COMMENT, stays: false }),
+        ("PostRepostedEvent", ClientEvent::Reposted { id: POST, repost: REPOST, by: &ann_in_short }),
+        ("CountsEvent", ClientEvent::counts(POST, Tally { likes: 3, comments: 1, version: 4 })),
+        ("NotificationUpdatedEvent", ClientEvent::Notification { notification: &notification }),
+        ("NotificationGoneEvent", ClientEvent::NotificationGone { id: GROUP }),
         ("NotificationsReadEvent", marked),
-        ("FiltersChangedEvent", Event::FiltersChanged {}),
-        ("LikeSettledEvent", Event::LikeSettled { id: POST.0, liked: true, asks: 1, likes: 3, version: 4 }),
-        ("LikeChangedEvent", Event::LikeChanged { id: POST.0, liked: true, likes: 3, version: 4 }),
-        ("LikeRevertedEvent", Event::LikeReverted { id: POST.0, reason: RevertReason::Gone }),
+        ("FiltersChangedEvent", ClientEvent::FiltersChanged {}),
+        ("LikeSettledEvent", ClientEvent::LikeSettled { id: POST.0, liked: true, asks: 1, likes: 3, version: 4 }),
+        ("LikeChangedEvent", ClientEvent::LikeChanged { id: POST.0, liked: true, likes: 3, version: 4 }),
+        ("LikeRevertedEvent", ClientEvent::LikeReverted { id: POST.0, reason: RevertReason::Gone }),
     ];
     events.into_iter().map(|(name, event)| Some((name, serde_json::to_value(event).ok()?))).collect()
 }

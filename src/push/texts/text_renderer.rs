@@ -1,4 +1,4 @@
-//! All templates, and the choice of one.
+//! Renders the texts of pushes: all templates, and the choice of one.
 
 use std::collections::{BTreeMap, HashMap};
 

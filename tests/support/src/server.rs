@@ -155,7 +155,7 @@ impl Server {
     pub fn program(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.setup.program);
         command.args(args);
-        self.setup.surround(&mut command);
+        self.setup.configure(&mut command);
         command
     }
 

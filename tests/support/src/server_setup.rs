@@ -56,7 +56,7 @@ impl ServerSetup {
         Self { program: binary(), dir, env, open_files: None, output: ServerOutput::File }
     }
 
-    /// The same with what nearly all tests need.
+    /// The same with a secret, an API key and accounts, and without rate limits.
     pub(crate) fn of_tests(keys: &[(&str, &str)]) -> Self {
         let common = [
             ("auth.hmac_secret", SECRET),
@@ -78,7 +78,7 @@ impl ServerSetup {
     }
 
     /// Gives a command the folder and the environment.
-    pub(crate) fn surround(&self, command: &mut Command) {
+    pub(crate) fn configure(&self, command: &mut Command) {
         let env = self.env.iter().map(|(key, value)| (key, value));
         command.current_dir(self.dir.path()).env_clear().envs(env);
     }
@@ -94,7 +94,7 @@ impl ServerSetup {
         let limit = self.open_files.map_or_else(String::new, |files| format!("ulimit -n {files} && "));
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(format!("trap '' XFSZ && {limit}exec \"$0\" \"$@\"")).arg(&self.program).arg("serve");
-        self.surround(&mut command);
+        self.configure(&mut command);
         command.stdin(Stdio::null()).stdout(stdio()).stderr(stdio()).spawn().expect("the binary that cargo built")
     }
 
