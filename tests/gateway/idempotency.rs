@@ -243,7 +243,7 @@ async fn repeated_deletions_return_the_first_answer() {
     let list = server.done("dee", "POST", "/lists", &json!({ "name": "goes", "exclusive": true })).await;
     server.done("dee", "PUT", &format!("/lists/{}/users/ann", list["id"]), &Value::Null).await;
     server.done("dee", "PUT", "/users/ann/follow", &Value::Null).await;
-    // The state after a node died in the middle of the deletion: ann is excluded, and the list is not exclusive any more.
+    // A node died in the middle of the deletion: ann is excluded, and the list is not exclusive any more.
     change(&db, "UPDATE lists SET exclusive = 0");
     for (user, path) in [
         ("ann", format!("/posts/{post}")),

@@ -123,8 +123,8 @@ impl Lists {
 
     async fn delete_own(&self, call: &Call, owner: &UserId, list: OneList) -> Result<Done> {
         let own = self.own(owner, list.id()).await?;
-        // Before the users of the list are forgotten. Also if the list is not exclusive any more: an earlier attempt may
-        // have ended half way.
+        // Before the users of the list are forgotten. Also if the list is not exclusive any more: an earlier attempt
+        // may have ended half way.
         let excluded = self.excluded_users_of(owner, own.id).await?;
         self.charge(call, &excluded)?;
         if own.exclusive {
