@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`api`] | the table of operations, and the executor that runs them |
 //! | [`app`] | builds the parts, starts and stops them in order |
+//! | [`cli`] | the command line |
 //! | [`config`] | the configuration, composed of the sections of the parts |
 //! | `settings` | reads the keys of a section, and checks them |
 //! | [`http`] | the route table, the API of backends, OpenAPI, health, metrics, the page |
@@ -37,7 +38,7 @@
 //! | [`telemetry`] | traces of requests, sent to a collector of OpenTelemetry |
 //! | `text` | mentions, topics and links in a text, normal forms, characters that nobody sees |
 //!
-//! The program `feedline` adds the command line (`cli`). The member `bench` of the workspace measures it.
+//! The program `feedline` is [`cli::main`]. The member `bench` of the workspace measures it.
 
 // Printing panics or blocks if nobody reads: see `logs`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -48,6 +49,7 @@ pub mod auth;
 mod backoff;
 pub mod breaker;
 pub mod broker;
+pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod denials;

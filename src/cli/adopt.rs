@@ -2,11 +2,11 @@
 
 use std::io::Write as _;
 
-use feedline::app::adopt_stores;
-use feedline::config::Config;
 use tokio::runtime::Builder;
 
 use super::output::stdout;
+use crate::app::adopt_stores;
+use crate::config::Config;
 
 /// Records that the broker and the ledger of the configuration belong together. No node may run.
 ///

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use feedline::config::{Config, LedgerUrl};
-use feedline::ledger::{CopyProgress, sqlite_backup, sqlite_restore};
 
 use super::output::{stderr, stdout};
+use crate::config::{Config, LedgerUrl};
+use crate::ledger::{CopyProgress, sqlite_backup, sqlite_restore};
 
 /// The arguments of `feedline backup`.
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ pub(crate) fn backup(config: &Config, args: &BackupArgs) -> anyhow::Result<()> {
     let path = sqlite_path(config, "pg_dump, pg_basebackup or the snapshots of your provider")?;
     let to = match &args.to {
         Some(to) => to.clone(),
-        None => config.server.data_dir.join("backups").join(format!("feedline-{}.db", feedline::feed::now() / 1_000)),
+        None => config.server.data_dir.join("backups").join(format!("feedline-{}.db", crate::feed::now() / 1_000)),
     };
     sqlite_backup(path, &to, shown("copied")).context("no backup was made")?;
     let mut err = stderr();

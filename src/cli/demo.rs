@@ -4,18 +4,18 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use clap::Args;
-use feedline::app::{App, Role, open_ledger};
-use feedline::auth::Passwords;
-use feedline::config::{Config, LogFormat, Secrets};
-use feedline::demo::{Crowd, seed};
-use feedline::feed::now;
-use feedline::net::ListenAddress;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::output::write_in_time;
+use super::process::{init_logs, raise_open_files};
 use super::seed_demo::{FIRST_USER, random_password};
 use super::serve::runtime;
-use super::{init_logs, raise_open_files};
+use crate::app::{App, Role, open_ledger};
+use crate::auth::Passwords;
+use crate::config::{Config, LogFormat, Secrets};
+use crate::demo::{Crowd, seed};
+use crate::feed::now;
+use crate::net::ListenAddress;
 
 /// The arguments of `feedline demo`.
 #[derive(Clone, Copy, Debug, Args)]

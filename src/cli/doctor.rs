@@ -3,11 +3,11 @@
 use std::io::Write as _;
 
 use anyhow::bail;
-use feedline::app::examine;
-use feedline::config::Config;
 
 use super::output::stdout;
 use super::serve::runtime;
+use crate::app::examine;
+use crate::config::Config;
 
 /// Prints one line for each thing that was looked at.
 ///

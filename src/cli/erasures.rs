@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Subcommand;
-use feedline::app::{open_ledger, open_paired_stores};
-use feedline::config::Config;
-use feedline::feed::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
-use feedline::ledger::{Ledger, RevocationKind};
-use feedline::model::UserId;
 use tokio::runtime::Builder;
 
 use super::output::stdout;
+use crate::app::{open_ledger, open_paired_stores};
+use crate::config::Config;
+use crate::feed::{ErasureLogContents, ErasureLogEntry, read_erasure_log};
+use crate::ledger::{Ledger, RevocationKind};
+use crate::model::UserId;
 
 /// The number of entries of the ledger's log that one read returns.
 const ENTRIES_PER_READ: usize = 1_000;

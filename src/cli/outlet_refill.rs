@@ -4,11 +4,11 @@ use std::io::Write as _;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use feedline::app::open_paired_stores;
-use feedline::config::{BrokerUrl, Config};
 use tokio::runtime::Builder;
 
 use super::output::stdout;
+use crate::app::open_paired_stores;
+use crate::config::{BrokerUrl, Config};
 
 /// The arguments of `feedline outlet`.
 #[derive(Debug, Args)]

@@ -7,11 +7,12 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use feedline::config::{LogFormat, ServerConfig};
-use feedline::logs::{LogQueue, LogWriter, Repeats, log_panics};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
+
+use crate::config::{LogFormat, ServerConfig};
+use crate::logs::{LogQueue, LogWriter, Repeats, log_panics};
 
 /// Higher than any useful limit of open files, so that the hard limit of the system applies.
 const PLENTY: u64 = 1 << 24;

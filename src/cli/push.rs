@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use feedline::app::{open_ledger, push_providers};
-use feedline::config::Config;
-use feedline::feed::now;
-use feedline::ledger::Ledger;
-use feedline::model::UserId;
-use feedline::push::providers::Outcome;
-use feedline::push::test_message;
 use tokio::runtime::Builder;
 
 use super::output::stdout;
+use crate::app::{open_ledger, push_providers};
+use crate::config::Config;
+use crate::feed::now;
+use crate::ledger::Ledger;
+use crate::model::UserId;
+use crate::push::providers::Outcome;
+use crate::push::test_message;
 
 /// How long the provider keeps a test for a device that is offline.
 const TEST_TTL: Duration = Duration::from_secs(300);

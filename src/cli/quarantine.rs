@@ -5,15 +5,15 @@ use std::io::Write as _;
 use anyhow::bail;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use feedline::app::{open_ledger, open_paired_stores};
-use feedline::config::Config;
-use feedline::feed::now;
-use feedline::ledger::{ERASURE, Ledger, QUARANTINE_KINDS, Quarantined, RetryOutcome};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
 use super::output::stdout;
+use crate::app::{open_ledger, open_paired_stores};
+use crate::config::Config;
+use crate::feed::now;
+use crate::ledger::{ERASURE, Ledger, QUARANTINE_KINDS, Quarantined, RetryOutcome};
 
 /// The items of one read.
 const PAGE: usize = 500;

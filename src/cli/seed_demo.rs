@@ -3,17 +3,17 @@
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use feedline::app::open_ledger;
-use feedline::auth::Passwords;
-use feedline::broker::{Flush, Journal};
-use feedline::config::{BrokerUrl, Config};
-use feedline::demo::seed;
-use feedline::feed::now;
 use rand::RngExt as _;
 use rand::distr::Alphanumeric;
 use tokio::runtime::Builder;
 
 use super::output::stdout;
+use crate::app::open_ledger;
+use crate::auth::Passwords;
+use crate::broker::{Flush, Journal};
+use crate::config::{BrokerUrl, Config};
+use crate::demo::seed;
+use crate::feed::now;
 
 /// Characters of a generated password.
 const PASSWORD_LENGTH: usize = 12;

@@ -2,15 +2,16 @@
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use feedline::app::{App, Role, ServerAddresses};
-use feedline::config::{Config, Secrets};
-use feedline::net::ListenAddress;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::config_source::ConfigSource;
 use super::notify::ServiceManager;
 use super::output::write_in_time;
-use super::{Args, Logging, init_logs, raise_open_files};
+use super::process::{Logging, init_logs, raise_open_files};
+use crate::app::{App, Role, ServerAddresses};
+use crate::config::{Config, Secrets};
+use crate::net::ListenAddress;
 
 /// The arguments of `feedline serve`.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
@@ -31,18 +32,18 @@ pub(crate) enum Part {
 ///
 /// # Errors
 /// If the server cannot start. The message names the configuration key at fault.
-pub(crate) fn serve(args: &Args, config: &Config, serve: ServeArgs) -> anyhow::Result<()> {
+pub(crate) fn serve(source: &ConfigSource, config: &Config, serve: ServeArgs) -> anyhow::Result<()> {
     let role = match serve.only {
         Some(Part::Push) => Role::Push,
         None => Role::Everything,
     };
     let logs = init_logs(&config.server)?;
-    let served = serve_until_stopped(args, config, role, &logs);
+    let served = serve_until_stopped(source, config, role, &logs);
     logs.flush();
     served
 }
 
-fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging) -> anyhow::Result<()> {
+fn serve_until_stopped(source: &ConfigSource, config: &Config, role: Role, logs: &Logging) -> anyhow::Result<()> {
     let files = raise_open_files().context("the limit of open files cannot be read")?;
     tracing::debug!(files, "raised the limit of open files");
     let secrets = Secrets::load(config)?;
@@ -65,7 +66,7 @@ fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging)
                 _ = interrupt.recv() => break,
                 _ = hangup.recv() => {
                     manager.reloading();
-                    in_use = reload(args, in_use, logs, &app);
+                    in_use = reload(source, in_use, logs, &app);
                     manager.ready();
                 }
                 () = manager.keep_alive() => {}
@@ -85,8 +86,8 @@ fn serve_until_stopped(args: &Args, config: &Config, role: Role, logs: &Logging)
 
 /// Reads the configuration and the files that it names again, takes what a running server can take, and says what needs
 /// a restart. A configuration with an error changes nothing. Returns the configuration in use.
-fn reload(args: &Args, config: Config, logs: &Logging, app: &App) -> Config {
-    let reloaded = args.load_config().map_err(anyhow::Error::from).and_then(|new| {
+fn reload(source: &ConfigSource, config: Config, logs: &Logging, app: &App) -> Config {
+    let reloaded = source.load().map_err(anyhow::Error::from).and_then(|new| {
         let (reloaded, changed) = config.reloaded(&new);
         app.reload(&reloaded, &Secrets::load(&reloaded)?)?;
         logs.set_level(&reloaded.server)?;

@@ -2,12 +2,11 @@
 
 use std::io::Write;
 
-use feedline::app::deployment_status;
-use feedline::config::Config;
-use feedline::feed::{DeploymentStatus, now};
-
 use super::output::stdout;
 use super::serve::runtime;
+use crate::app::deployment_status;
+use crate::config::Config;
+use crate::feed::{DeploymentStatus, now};
 
 /// The arguments of `feedline status`.
 #[derive(Debug, clap::Args)]

@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
-use feedline::auth::Issuer;
-use feedline::config::{Config, Secrets, parse_duration};
-use feedline::model::UserId;
 
 use super::output::{stderr, stdout};
+use crate::auth::Issuer;
+use crate::config::{Config, Secrets, parse_duration};
+use crate::model::UserId;
 
 /// The arguments of `feedline token`.
 #[derive(Debug, clap::Args)]

@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use feedline::app::open_ledger;
-use feedline::config::{Config, LedgerUrl};
-use feedline::feed::now;
-use feedline::ledger::{
-    PostgresOptions, PostgresTransfer, SqliteTransfer, TransferReport, TransferStore, export_ledger, import_ledger,
-};
 
 use super::output::{stderr, stdout};
 use super::serve::runtime;
+use crate::app::open_ledger;
+use crate::config::{Config, LedgerUrl};
+use crate::feed::now;
+use crate::ledger::{
+    PostgresOptions, PostgresTransfer, SqliteTransfer, TransferReport, TransferStore, export_ledger, import_ledger,
+};
 
 /// The arguments of `feedline export`.
 #[derive(Debug, clap::Args)]
